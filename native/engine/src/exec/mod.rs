@@ -1,0 +1,33 @@
+//! Runs programs.
+
+mod control;
+mod plan;
+
+pub use control::{cond, while_loop};
+pub use plan::Plan;
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::ops::{self, Call};
+use crate::program::{Instruction, Op, Program};
+use crate::types::TensorType;
+use crate::value::Value;
+
+/// Runs one operation on its own.
+///
+/// # Errors
+///
+/// As the operation says; an operation with programs inside is checked first, as [`Program::check`] does.
+pub fn instruction(op: &Op, inputs: Vec<Value>, outputs: &[TensorType], device: &Device) -> Result<Vec<Value>> {
+    if op.nested().is_empty() {
+        return ops::run(Call { op, inputs, outputs, nested: &[], device });
+    }
+    let ids: Vec<usize> = (0..inputs.len()).collect();
+    let results = (inputs.len()..inputs.len() + outputs.len()).collect();
+    let program = Program {
+        inputs: inputs.iter().map(Value::ty).collect(),
+        instructions: vec![Instruction { op: op.clone(), inputs: ids, outputs: outputs.to_vec() }],
+        outputs: results,
+    };
+    Plan::new(&program)?.run(inputs, device)
+}

@@ -1,0 +1,20 @@
+//! The engine of ExBurn: runs tensor programs on [Burn](burn_dispatch) and trains them with its autodiff.
+//!
+//! A [`Program`](program::Program) is plain data. [`exec`] runs it, one instruction at a time or as a prepared
+//! [`Plan`](exec::Plan), on [`Value`](value::Value)s that live on a [`Device`](device::Device). [`ops`] holds the one
+//! implementation of each operation. [`train`] drives a program's gradient descent.
+
+pub mod device;
+pub mod error;
+pub mod exec;
+pub mod ops;
+pub mod program;
+pub mod scalar;
+pub mod train;
+pub mod types;
+pub mod value;
+
+pub use device::Device;
+pub use error::{Error, Result};
+pub use types::{Class, TensorType, Type};
+pub use value::Value;

@@ -1,0 +1,147 @@
+//! The one implementation of each operation, a file per family, for every rank and type.
+//!
+//! An operation receives its operands and the declared types of its results. Operands come as Nx gives them: neither
+//! promoted to a common type nor broadcast to a common shape.
+
+mod autodiff;
+mod binary;
+mod cast;
+mod conv;
+mod create;
+mod dot;
+mod index;
+mod reduce;
+mod select;
+mod shape;
+mod sort;
+mod unary;
+mod window;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::exec::Plan;
+use crate::program::Op;
+use crate::types::TensorType;
+use crate::value::Value;
+
+pub use cast::cast;
+pub use shape::broadcast_to;
+
+/// One operation about to run.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// The operation and its attributes.
+    pub op: &'a Op,
+    /// The operands.
+    pub inputs: Vec<Value>,
+    /// Declared types of the results.
+    pub outputs: &'a [TensorType],
+    /// Prepared forms of the programs inside the operation, in the order of [`Op::nested`].
+    pub nested: &'a [Plan],
+    /// Where results are made.
+    pub device: &'a Device,
+}
+
+impl Call<'_> {
+    /// The operands, when there are `N` of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] otherwise.
+    pub fn args<const N: usize>(&mut self) -> Result<[Value; N]> {
+        let got = self.inputs.len();
+        std::mem::take(&mut self.inputs).try_into().map_err(|_| self.invalid(format!("takes {N} operands, got {got}")))
+    }
+
+    /// Declared type of the first result.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when none is declared.
+    pub fn out(&self) -> Result<&TensorType> {
+        self.outputs.first().ok_or_else(|| self.invalid("declares no result"))
+    }
+
+    /// The error for an operation that the device lacks for the result's type.
+    pub fn unsupported(&self) -> Error {
+        let Ok(out) = self.out() else { return self.invalid("declares no result") };
+        Error::Unsupported { op: self.op.name(), dtype: out.dtype, device: self.device.to_string() }
+    }
+
+    /// The error for operands that make no sense.
+    pub fn invalid(&self, reason: impl std::fmt::Display) -> Error {
+        Error::invalid(self.op.name(), reason)
+    }
+}
+
+/// Runs one operation and checks its results against their declared types.
+///
+/// # Errors
+///
+/// As the operation says; [`Error::Mismatch`] when a result differs from its declaration.
+pub fn run(call: Call<'_>) -> Result<Vec<Value>> {
+    let (op, outputs) = (call.op, call.outputs);
+    let results = dispatch(call)?;
+    if results.len() != outputs.len() {
+        return Err(Error::invalid(op.name(), format!("makes {} results, {} declared", results.len(), outputs.len())));
+    }
+    for (value, expected) in results.iter().zip(outputs) {
+        if value.dtype() != expected.dtype || value.shape() != expected.shape {
+            return Err(Error::Mismatch { op: op.name(), expected: expected.clone(), got: value.ty() });
+        }
+    }
+    Ok(results)
+}
+
+fn dispatch(call: Call<'_>) -> Result<Vec<Value>> {
+    let one = |result: Result<Value>| result.map(|value| vec![value]);
+    match call.op {
+        Op::Constant(attrs) => one(create::constant(attrs, call)),
+        Op::Iota(attrs) => one(create::iota(attrs, call)),
+        Op::Eye => one(create::eye(call)),
+        Op::Unary(op) => one(unary::run(*op, call)),
+        Op::Binary(op) => one(binary::run(*op, call)),
+        Op::Cast => one(cast::as_type(call)),
+        Op::Bitcast => one(cast::bitcast(call)),
+        Op::Select => one(select::select(call)),
+        Op::Clip => one(select::clip(call)),
+        Op::Reshape => one(shape::reshape(call)),
+        Op::Broadcast(attrs) => one(shape::broadcast(attrs, call)),
+        Op::Transpose(attrs) => one(shape::transpose(attrs, call)),
+        Op::Reverse(attrs) => one(shape::reverse(attrs, call)),
+        Op::Pad(attrs) => one(shape::pad(attrs, call)),
+        Op::Concatenate(attrs) => one(shape::concatenate(attrs, call)),
+        Op::Stack(attrs) => one(shape::stack(attrs, call)),
+        Op::Slice(attrs) => one(index::slice(attrs, call)),
+        Op::DynamicSlice(attrs) => one(index::dynamic_slice(attrs, call)),
+        Op::PutSlice => one(index::put_slice(call)),
+        Op::Gather(attrs) => one(index::gather(attrs, call)),
+        Op::IndexedAdd(attrs) => one(index::indexed_add(attrs, call)),
+        Op::IndexedPut(attrs) => one(index::indexed_put(attrs, call)),
+        Op::Take(attrs) => one(index::take(attrs, call)),
+        Op::TakeAlongAxis(attrs) => one(index::take_along_axis(attrs, call)),
+        Op::Dot(attrs) => one(dot::dot(attrs, call)),
+        Op::Conv(attrs) => one(conv::conv(attrs, call)),
+        Op::Reduce(attrs) => one(reduce::reduce(attrs, call)),
+        Op::ArgReduce(attrs) => one(reduce::arg_reduce(attrs, call)),
+        Op::Cumulative(attrs) => one(reduce::cumulative(attrs, call)),
+        Op::Sort(attrs) => one(sort::sort(attrs, call)),
+        Op::Argsort(attrs) => one(sort::argsort(attrs, call)),
+        Op::TopK(attrs) => sort::top_k(attrs, call),
+        Op::WindowReduce(attrs) => one(window::reduce(attrs, call)),
+        Op::While(_) => crate::exec::while_loop(call),
+        Op::Cond(_) => crate::exec::cond(call),
+        Op::StopGrad => one(autodiff::stop_grad(call)),
+        Op::CustomGrad(attrs) => one(autodiff::custom_grad(attrs, call)),
+        Op::WindowScatter(_)
+        | Op::CustomReduce(_)
+        | Op::CustomWindowReduce(_)
+        | Op::AllClose(_)
+        | Op::Fft(_)
+        | Op::Fft2(_)
+        | Op::TriangularSolve(_)
+        | Op::Linalg(_)
+        | Op::Hook(_)
+        | Op::RuntimeCall(_) => Err(call.unsupported()),
+    }
+}

@@ -1,0 +1,105 @@
+//! Refuses programs that no executor could run.
+
+use super::{Instruction, Op, Program};
+use crate::error::{Error, Result};
+use crate::types::TensorType;
+
+/// Nested programs deeper than this are refused rather than overflowing the stack.
+const MAX_DEPTH: usize = 64;
+
+impl Program {
+    /// Checks ids, sizes and the signatures of nested programs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] names the instruction and what is wrong with it.
+    pub fn check(&self) -> Result<()> {
+        self.check_at(0)
+    }
+
+    fn check_at(&self, depth: usize) -> Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(Error::invalid("program", format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        check_sizes("program", &self.inputs)?;
+        let mut known = self.inputs.len();
+        for instruction in &self.instructions {
+            let op = instruction.op.name();
+            check_ids(&op, &instruction.inputs, known)?;
+            check_sizes(&op, &instruction.outputs)?;
+            for nested in instruction.op.nested() {
+                nested.check_at(depth + 1)?;
+            }
+            known += instruction.outputs.len();
+        }
+        check_ids("program", &self.outputs, known)?;
+        let types = self.value_types();
+        self.instructions.iter().try_for_each(|i| check_signature(i, &types))
+    }
+}
+
+fn check_ids(op: &str, ids: &[usize], known: usize) -> Result<()> {
+    match ids.iter().find(|&&id| id >= known) {
+        Some(id) => Err(Error::invalid(op, format!("reads value {id}, but only {known} exist there"))),
+        None => Ok(()),
+    }
+}
+
+fn check_sizes(op: &str, types: &[TensorType]) -> Result<()> {
+    match types.iter().find(|t| t.checked_len().is_none()) {
+        Some(t) => Err(Error::invalid(op, format!("{t} is larger than memory"))),
+        None => Ok(()),
+    }
+}
+
+/// The operands that a nested program takes and the results it must answer.
+fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<()> {
+    let op = instruction.op.name();
+    let operands: Vec<&TensorType> = instruction.inputs.iter().map(|&id| types[id]).collect();
+    let outputs: Vec<&TensorType> = instruction.outputs.iter().collect();
+    match &instruction.op {
+        Op::While(w) => {
+            expect_types(&op, "the condition takes", w.condition.inputs.iter(), &operands)?;
+            expect_types(&op, "the body takes", w.body.inputs.iter(), &operands)?;
+            expect_count(&op, "the condition answers", w.condition.outputs.len(), 1)?;
+            expect_types(&op, "the body answers", w.body.output_types().iter(), &outputs)?;
+            expect_types(&op, "the state is", operands.iter().copied().take(outputs.len()), &outputs)
+        }
+        Op::Cond(c) => {
+            let Some((_, captures)) = operands.split_first() else {
+                return Err(Error::invalid(op, "has no predicate"));
+            };
+            for branch in [&c.on_true, &c.on_false] {
+                expect_types(&op, "a branch takes", branch.inputs.iter(), captures)?;
+                expect_types(&op, "a branch answers", branch.output_types().iter(), &outputs)?;
+            }
+            Ok(())
+        }
+        Op::CustomGrad(g) => {
+            expect_count(&op, "the backward program answers", g.backward.outputs.len(), g.inputs)?;
+            let captures = operands.len().checked_sub(g.inputs + 1);
+            expect_count(&op, "the backward program takes", g.backward.inputs.len(), captures.map_or(0, |n| n + 1))
+        }
+        Op::CustomReduce(r) => expect_count(&op, "the fold answers", r.body.outputs.len(), 1),
+        Op::CustomWindowReduce(r) => expect_count(&op, "the fold answers", r.body.outputs.len(), 1),
+        _ => Ok(()),
+    }
+}
+
+fn expect_count(op: &str, what: &str, got: usize, want: usize) -> Result<()> {
+    if got == want { Ok(()) } else { Err(Error::invalid(op, format!("{what} {got} values, not {want}"))) }
+}
+
+fn expect_types<'a>(
+    op: &str,
+    what: &str,
+    got: impl Iterator<Item = &'a TensorType>,
+    want: &[&TensorType],
+) -> Result<()> {
+    let got: Vec<&TensorType> = got.collect();
+    if got == want {
+        return Ok(());
+    }
+    let list = |types: &[&TensorType]| types.iter().map(|t| t.to_string()).collect::<Vec<_>>().join(", ");
+    Err(Error::invalid(op, format!("{what} ({}), not ({})", list(&got), list(want))))
+}

@@ -1,0 +1,48 @@
+//! A program: typed instructions in single assignment form, as plain data.
+
+mod check;
+mod op;
+mod text;
+
+pub use op::*;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::TensorType;
+
+/// One step: an operation, the values it reads, the types of the values it makes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Instruction {
+    /// The operation and its attributes.
+    pub op: Op,
+    /// Ids of the operands.
+    pub inputs: Vec<usize>,
+    /// Types of the results.
+    pub outputs: Vec<TensorType>,
+}
+
+/// Instructions over numbered values. Ids count the program's inputs first, then the outputs of each instruction in order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Types of the inputs.
+    pub inputs: Vec<TensorType>,
+    /// The steps.
+    pub instructions: Vec<Instruction>,
+    /// Ids of the results.
+    pub outputs: Vec<usize>,
+}
+
+impl Program {
+    /// Type of every value, by id.
+    pub fn value_types(&self) -> Vec<&TensorType> {
+        self.inputs.iter().chain(self.instructions.iter().flat_map(|i| &i.outputs)).collect()
+    }
+
+    /// Types of the results.
+    ///
+    /// The program must be [checked](Program::check).
+    pub fn output_types(&self) -> Vec<TensorType> {
+        let types = self.value_types();
+        self.outputs.iter().map(|&id| types[id].clone()).collect()
+    }
+}

@@ -1,0 +1,151 @@
+//! The number types of Nx and the type of a tensor.
+
+use burn_backend::DType;
+use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
+
+/// A number type of Nx. `F8` is E5M2; the sub-byte integers hold one element per byte outside of packed binaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, EnumString)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Type {
+    U2,
+    U4,
+    U8,
+    U16,
+    U32,
+    U64,
+    S2,
+    S4,
+    S8,
+    S16,
+    S32,
+    S64,
+    F8,
+    #[serde(rename = "f8_e4m3fn")]
+    #[strum(serialize = "f8_e4m3fn")]
+    F8E4M3FN,
+    BF16,
+    F16,
+    F32,
+    F64,
+    C64,
+    C128,
+}
+
+/// The families of [`Type`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Class {
+    Unsigned,
+    Signed,
+    Float,
+    Complex,
+}
+
+impl Type {
+    /// Name in programs and messages, e.g. `f32`.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Width of one element in bits, as Nx counts it.
+    pub fn bits(self) -> usize {
+        use Type::*;
+        match self {
+            U2 | S2 => 2,
+            U4 | S4 => 4,
+            U8 | S8 | F8 | F8E4M3FN => 8,
+            U16 | S16 | BF16 | F16 => 16,
+            U32 | S32 | F32 => 32,
+            U64 | S64 | F64 | C64 => 64,
+            C128 => 128,
+        }
+    }
+
+    /// Bytes that one element takes in memory (sub-byte integers take one).
+    pub fn size(self) -> usize {
+        self.bits().div_ceil(8)
+    }
+
+    /// The family this type belongs to.
+    pub fn class(self) -> Class {
+        use Type::*;
+        match self {
+            U2 | U4 | U8 | U16 | U32 | U64 => Class::Unsigned,
+            S2 | S4 | S8 | S16 | S32 | S64 => Class::Signed,
+            F8 | F8E4M3FN | BF16 | F16 | F32 | F64 => Class::Float,
+            C64 | C128 => Class::Complex,
+        }
+    }
+
+    /// True for real floating-point types.
+    pub fn is_float(self) -> bool {
+        self.class() == Class::Float
+    }
+
+    /// True for signed and unsigned integers.
+    pub fn is_int(self) -> bool {
+        matches!(self.class(), Class::Unsigned | Class::Signed)
+    }
+
+    /// The Burn type with the same values, if Burn has one.
+    pub fn burn(self) -> Option<DType> {
+        use Type::*;
+        Some(match self {
+            U8 => DType::U8,
+            U16 => DType::U16,
+            U32 => DType::U32,
+            U64 => DType::U64,
+            S8 => DType::I8,
+            S16 => DType::I16,
+            S32 => DType::I32,
+            S64 => DType::I64,
+            BF16 => DType::BF16,
+            F16 => DType::F16,
+            F32 => DType::F32,
+            F64 => DType::F64,
+            U2 | U4 | S2 | S4 | F8 | F8E4M3FN | C64 | C128 => return None,
+        })
+    }
+}
+
+impl std::fmt::Display for Type {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Element type and shape of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TensorType {
+    /// Element type.
+    pub dtype: Type,
+    /// Length of each axis; empty for a scalar.
+    pub shape: Vec<usize>,
+}
+
+impl TensorType {
+    /// A tensor type of `dtype` and `shape`.
+    pub fn new(dtype: Type, shape: impl Into<Vec<usize>>) -> Self {
+        Self { dtype, shape: shape.into() }
+    }
+
+    /// Number of elements, `None` when it does not fit in memory.
+    pub fn checked_len(&self) -> Option<usize> {
+        let len = self.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))?;
+        let bytes = len.checked_mul(self.dtype.size())?;
+        (bytes <= isize::MAX as usize).then_some(len)
+    }
+}
+
+impl std::fmt::Display for TensorType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}[", self.dtype)?;
+        for (i, d) in self.shape.iter().enumerate() {
+            write!(f, "{}{d}", if i == 0 { "" } else { "," })?;
+        }
+        f.write_str("]")
+    }
+}

@@ -1,0 +1,1 @@
+//! The NIF library of ExBurn.
