@@ -1,1 +1,10 @@
-//! The NIF library of ExBurn.
+//! The NIF library of ExBurn: decodes Erlang terms, calls the engine, encodes its answers. No arithmetic, no policy.
+//!
+//! Every function answers `{:ok, result}` or `{:error, {kind, map}}`; a panic of the engine arrives as such an error too.
+
+mod boundary;
+mod error;
+mod program;
+mod tensor;
+
+rustler::init!("Elixir.ExBurn.NIF");

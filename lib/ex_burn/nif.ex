@@ -1,0 +1,38 @@
+defmodule ExBurn.NIF do
+  @moduledoc false
+
+  # Stubs of the native functions; `native/ex_burn/src` has a file for each group. Functions with a
+  # `_dirty` twin run on the caller's scheduler and must end within a millisecond; the twin takes the rest.
+
+  @cache_home System.get_env("XDG_CACHE_HOME") || Path.expand("~/.cache")
+  @target_dir System.get_env("CARGO_TARGET_DIR") || Path.join(@cache_home, "ex_burn/target")
+
+  use Rustler,
+    otp_app: :ex_burn,
+    crate: "ex_burn",
+    path: "native/ex_burn",
+    env: [{"CARGO_TARGET_DIR", @target_dir}]
+
+  def panic_with(_message), do: not_loaded()
+
+  def tensor_from_binary(_type, _binary), do: not_loaded()
+  def tensor_from_binary_dirty(_type, _binary), do: not_loaded()
+  def tensor_to_binary(_tensor, _limit), do: not_loaded()
+  def tensor_to_binary_dirty(_tensor, _limit), do: not_loaded()
+  def tensor_type(_tensor), do: not_loaded()
+  def tensor_free(_tensor), do: not_loaded()
+
+  def instruction_run(_op, _inputs, _outputs), do: not_loaded()
+  def instruction_run_dirty(_op, _inputs, _outputs), do: not_loaded()
+
+  def program_new(_program, _captures), do: not_loaded()
+  def program_from_json(_json, _captures), do: not_loaded()
+  def program_to_json(_executable), do: not_loaded()
+  def program_text(_executable), do: not_loaded()
+  def program_types(_executable), do: not_loaded()
+  def program_captures(_executable), do: not_loaded()
+  def program_run(_executable, _inputs), do: not_loaded()
+  def program_run_dirty(_executable, _inputs), do: not_loaded()
+
+  defp not_loaded, do: :erlang.nif_error(:nif_not_loaded)
+end

@@ -1,0 +1,131 @@
+//! Single operations and whole programs.
+
+use ex_burn_engine::exec::{self, Plan};
+use ex_burn_engine::program::{Op, Program};
+use ex_burn_engine::{Device, Error, Result, TensorType, Value};
+use rustler::{Resource, ResourceArc, SerdeTerm};
+
+use crate::boundary::guard;
+use crate::error::NifError;
+use crate::tensor::{Tensor, TypeTerm, resources, values};
+
+/// A prepared program with the values of its trailing inputs.
+pub(crate) struct Executable {
+    plan: Plan,
+    captures: Vec<Value>,
+}
+
+// As for `Tensor`: running borrows the captures and never changes them.
+impl std::panic::RefUnwindSafe for Executable {}
+
+#[rustler::resource_impl]
+impl Resource for Executable {}
+
+impl Executable {
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(crate) fn captures(&self) -> &[Value] {
+        &self.captures
+    }
+
+    fn run(&self, inputs: &[ResourceArc<Tensor>]) -> Result<Vec<ResourceArc<Tensor>>> {
+        let mut inputs = values("program", inputs)?;
+        inputs.extend_from_slice(&self.captures);
+        Ok(resources(self.plan.run(inputs, &Device::Cpu)?))
+    }
+}
+
+type Tensors = Vec<ResourceArc<Tensor>>;
+
+fn run_instruction(op: SerdeTerm<Op>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
+    let op = op.0;
+    let outputs: Vec<TensorType> = outputs.into_iter().map(|ty| ty.0).collect();
+    let run = || {
+        if let Some(ty) = outputs.iter().find(|ty| ty.checked_len().is_none()) {
+            return Err(Error::invalid(op.name(), format!("{ty} is larger than memory")));
+        }
+        Ok(resources(exec::instruction(&op, values(&op.name(), &inputs)?, &outputs, &Device::Cpu)?))
+    };
+    guard(&op.name(), run)
+}
+
+/// Runs one operation.
+#[rustler::nif]
+fn instruction_run(op: SerdeTerm<Op>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
+    run_instruction(op, inputs, outputs)
+}
+
+/// [`instruction_run`] for work that may take long.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn instruction_run_dirty(op: SerdeTerm<Op>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
+    run_instruction(op, inputs, outputs)
+}
+
+fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) -> Result<ResourceArc<Executable>> {
+    let plan = Plan::new(program)?;
+    let captures = values("program", captures)?;
+    let own = program.inputs.len().checked_sub(captures.len());
+    let declared = own.and_then(|own| program.inputs.get(own..)).unwrap_or_default();
+    if own.is_none() || declared.iter().zip(&captures).any(|(ty, value)| *ty != value.ty()) {
+        return Err(Error::invalid("program", "the captured tensors are not its trailing inputs"));
+    }
+    Ok(ResourceArc::new(Executable { plan, captures }))
+}
+
+/// Prepares a program; `captures` are the values of its last inputs.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_new(program: SerdeTerm<Program>, captures: Tensors) -> Result<ResourceArc<Executable>, NifError> {
+    guard("program", || executable(&program.0, &captures))
+}
+
+/// Prepares a program from its JSON form.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_from_json(json: String, captures: Tensors) -> Result<ResourceArc<Executable>, NifError> {
+    guard("program", || {
+        let program: Program = serde_json::from_str(&json).map_err(|e| Error::invalid("program", e))?;
+        executable(&program, &captures)
+    })
+}
+
+/// The JSON form of a program.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_to_json(executable: ResourceArc<Executable>) -> Result<String, NifError> {
+    guard("program", || serde_json::to_string(executable.plan.program()).map_err(|e| Error::invalid("program", e)))
+}
+
+/// The text form of a program.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_text(executable: ResourceArc<Executable>) -> Result<String, NifError> {
+    guard("program", || Ok(executable.plan.program().to_string()))
+}
+
+/// Types of the inputs without the captures, and of the outputs.
+#[rustler::nif]
+fn program_types(executable: ResourceArc<Executable>) -> Result<(Vec<TypeTerm>, Vec<TypeTerm>), NifError> {
+    guard("program", || {
+        let program = executable.plan.program();
+        let own = program.inputs.len() - executable.captures.len();
+        let inputs = program.inputs[..own].iter().cloned().map(TypeTerm).collect();
+        Ok((inputs, program.output_types().into_iter().map(TypeTerm).collect()))
+    })
+}
+
+/// The captured tensors.
+#[rustler::nif]
+fn program_captures(executable: ResourceArc<Executable>) -> Result<Tensors, NifError> {
+    guard("program", || Ok(resources(executable.captures.clone())))
+}
+
+/// Runs a small program.
+#[rustler::nif]
+fn program_run(executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
+    guard("program", || executable.run(&inputs))
+}
+
+/// [`program_run`] for work that may take long.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_run_dirty(executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
+    guard("program", || executable.run(&inputs))
+}
