@@ -46,15 +46,8 @@ defmodule ExBurn.DepsFolder do
   end
 
   defp default_folder do
-    path = Path.join(cache_home(), "ex_burn/deps")
+    path = :filename.basedir(:user_cache, "ex_burn/deps", %{os: :linux})
     if File.dir?(path) and not Code.ensure_loaded?(Hex), do: path
-  end
-
-  defp cache_home do
-    case System.get_env("XDG_CACHE_HOME") do
-      unset when unset in [nil, ""] -> Path.expand("~/.cache")
-      path -> path
-    end
   end
 
   defp existing!(path) do
