@@ -5,6 +5,7 @@ defmodule ExBurn.Application do
 
   @impl true
   def start(_type, _args) do
-    Supervisor.start_link([], strategy: :one_for_one, name: ExBurn.Supervisor)
+    children = [{ExBurn.Defn.Cache, size: Application.get_env(:ex_burn, :cache_size, 1024)}]
+    Supervisor.start_link(children, strategy: :one_for_one, name: ExBurn.Supervisor)
   end
 end

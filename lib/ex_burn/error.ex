@@ -21,20 +21,6 @@ defmodule ExBurn.Error do
 
   defexception [:op, :reason, details: %{}]
 
-  @native_ops ~w(constant iota eye abs acos acosh add all all_close any argmax argmin argsort as_type asin asinh atan
-                 atan2 atanh bitcast bitwise_and bitwise_not bitwise_or bitwise_xor broadcast cbrt ceil cholesky clip
-                 concatenate cond conjugate conv cos cosh count_leading_zeros cumulative_max cumulative_min
-                 cumulative_product cumulative_sum custom_grad determinant divide dot dynamic_slice eigh equal erf
-                 erf_inv erfc exp expm1 fft fft2 file fit floor from_binary gather greater greater_equal hook ifft ifft2
-                 imag indexed_add indexed_put irfft is_infinity is_nan left_shift less less_equal log log1p logical_and
-                 logical_not logical_or logical_xor lu max min multiply negate not_equal pad panic_with phase
-                 population_count pow product program put_slice qr quotient real reduce reduce_max reduce_min remainder
-                 reshape reverse rfft right_shift round rsqrt runtime_call select sigmoid sign sin sinh slice solve sort
-                 sqrt stack stop_grad subtract sum svd take take_along_axis tan tanh tensor_type to_binary to_number
-                 top_k transpose triangular_solve while window_max window_min window_product window_reduce
-                 window_scatter_max window_scatter_min window_sum)a
-             |> Map.new(&{Atom.to_string(&1), &1})
-
   @impl true
   def message(%__MODULE__{op: op, reason: reason, details: details}) do
     {text, details} = Map.pop(details, :message)
@@ -43,21 +29,26 @@ defmodule ExBurn.Error do
 
   # The engine's sentences start with the operation's name already.
   defp text(nil, _op), do: nil
-  defp text(text, op), do: text |> String.replace_prefix("#{op}: ", "") |> String.replace_prefix("#{op} ", "")
+
+  defp text(text, op),
+    do: text |> String.replace_prefix("#{op}: ", "") |> String.replace_prefix("#{op} ", "")
 
   defp details_text(_details, text) when is_binary(text), do: ""
   defp details_text(details, _text) when details == %{}, do: ""
 
   defp details_text(details, _text) do
-    " (" <> Enum.map_join(details, ", ", fn {key, value} -> "#{key}: #{inspect(value)}" end) <> ")"
+    " (" <>
+      Enum.map_join(details, ", ", fn {key, value} -> "#{key}: #{inspect(value)}" end) <> ")"
   end
 
   @doc """
   The exception for an error that the engine answered: `{kind, %{op: name, message: text, …}}`.
+
+  Operation names come from the engine's own instruction set, never from a file, so their atoms are few.
   """
   @spec from_native({atom(), map()}) :: t()
   def from_native({kind, %{op: op} = details}) do
-    %__MODULE__{op: Map.get(@native_ops, op, :native), reason: kind, details: Map.delete(details, :op)}
+    %__MODULE__{op: String.to_atom(op), reason: kind, details: Map.delete(details, :op)}
   end
 
   @doc """

@@ -1,0 +1,224 @@
+defmodule ExBurn.Backend do
+  @moduledoc """
+  A `Nx.Backend` whose tensors live in native memory and whose operations run in the engine.
+
+      Nx.default_backend(ExBurn.Backend)
+      Nx.add(Nx.tensor([1, 2]), 3)
+
+  Each callback is one instruction (`ExBurn.Instruction`) and one native call.
+
+  ## Options
+
+    * `:device` - where tensors are made: `:cpu`. Defaults to the default device
+
+  ## Types
+
+  The engine computes with `u8` to `u64`, `s8` to `s64`, `bf16`, `f16`, `f32` and `f64`. Other types raise
+  `ExBurn.Error`. Nothing falls back to another backend.
+
+  Tensors of other backends are accepted as operands and copied.
+  """
+
+  @behaviour Nx.Backend
+
+  alias ExBurn.{Error, Instruction, NIF, Type}
+  alias Nx.Tensor, as: T
+
+  @enforce_keys [:ref]
+  defstruct [:ref]
+
+  @type t :: %__MODULE__{ref: reference()}
+
+  # An instruction up to this cost ends within a millisecond, and so does copying this many bytes.
+  @light 20_000
+  @light_bytes 256 * 1024
+
+  @impl true
+  def init(opts) do
+    case Keyword.validate(opts, device: :cpu) do
+      {:ok, [device: device]} when device in [:cpu, {:cpu, 0}] ->
+        [device: :cpu]
+
+      {:ok, [device: device]} ->
+        unknown_device!(device)
+
+      {:error, unknown} ->
+        raise ArgumentError, "unknown options #{inspect(unknown)}, ExBurn.Backend knows :device"
+    end
+  end
+
+  defp unknown_device!(device) do
+    raise Error, op: :device, reason: "there is no device #{inspect(device)}; devices are [:cpu]"
+  end
+
+  ## Single instructions
+
+  callbacks =
+    for(name <- Instruction.unary(), do: {name, 1}) ++
+      for(name <- Instruction.binary(), do: {name, 2}) ++
+      [as_type: 1, bitcast: 1, reshape: 1, select: 3, clip: 3] ++
+      [squeeze: 2, broadcast: 3, transpose: 2, reverse: 2, pad: 3, concatenate: 2, stack: 2] ++
+      [slice: 4, put_slice: 3, gather: 3, indexed_add: 4, indexed_put: 4] ++
+      [dot: 6, conv: 3, triangular_solve: 3, fft: 2, ifft: 2] ++
+      [all: 2, any: 2, sum: 2, product: 2, reduce_max: 2, reduce_min: 2] ++
+      [argmax: 2, argmin: 2, sort: 2, argsort: 2] ++
+      [window_sum: 3, window_product: 3, window_max: 3, window_min: 3] ++
+      [window_scatter_max: 5, window_scatter_min: 5]
+
+  for {name, arity} <- callbacks do
+    args = Macro.generate_arguments(arity, __MODULE__)
+
+    @impl true
+    def unquote(name)(out, unquote_splicing(args)),
+      do: run(out, Instruction.build(unquote(name), out, [unquote_splicing(args)]))
+  end
+
+  @impl true
+  def constant(out, number, _opts), do: run(out, Instruction.build(:constant, out, [number]))
+
+  @impl true
+  def eye(out, _opts), do: run(out, Instruction.build(:eye, out, []))
+
+  @impl true
+  def iota(out, axis, _opts), do: run(out, Instruction.build(:iota, out, [axis]))
+
+  @impl true
+  def reduce(out, t, acc, opts, fun),
+    do: traced(out, [t, acc], &Nx.reduce(&1, &2, options(t, opts), fun))
+
+  @impl true
+  def window_reduce(out, t, acc, dimensions, opts, fun),
+    do: traced(out, [t, acc], &Nx.window_reduce(&1, &2, dimensions, opts, fun))
+
+  # Nx names axes by the tensor; here they are already numbers.
+  defp options(_t, opts), do: Keyword.take(opts, [:axes, :keep_axes])
+
+  # A function of scalars is traced into a program, never called on each element.
+  defp traced(out, operands, fun) do
+    result = Nx.Defn.jit_apply(fun, operands, compiler: ExBurn.Defn.Compiler)
+    %{out | data: as_type(out, result).data}
+  end
+
+  @impl true
+  def block(struct, output, args, fun) do
+    operands = Enum.take_while(args, &(not is_list(&1)))
+
+    case Instruction.block(struct, operands) do
+      :default -> Nx.with_default_backend(__MODULE__, fn -> apply(fun, [struct | args]) end)
+      instruction -> run(output, instruction)
+    end
+  end
+
+  # A tuple of outputs makes a tuple of results.
+  defp run(%T{} = out, {op, operands}) do
+    [ref] = run_refs(op, operands, [Type.of(out)])
+    %{out | data: %__MODULE__{ref: ref}}
+  end
+
+  defp run(outs, {op, operands}) when is_tuple(outs) do
+    outs = Tuple.to_list(outs)
+    refs = run_refs(op, operands, Enum.map(outs, &Type.of/1))
+
+    outs
+    |> Enum.zip_with(refs, fn out, ref -> %{out | data: %__MODULE__{ref: ref}} end)
+    |> List.to_tuple()
+  end
+
+  defp run_refs(op, operands, types) do
+    cost = Instruction.cost(op, Enum.map(operands, &shape/1), Enum.map(types, &elem(&1, 1)))
+    refs = Enum.map(operands, &ref/1)
+
+    if cost <= @light,
+      do: Error.unwrap!(NIF.instruction_run(op, refs, types)),
+      else: Error.unwrap!(NIF.instruction_run_dirty(op, refs, types))
+  end
+
+  defp shape(%T{shape: shape}), do: Tuple.to_list(shape)
+  defp shape(integer) when is_integer(integer), do: []
+
+  @doc """
+  The native reference of a tensor, which is copied if it lives on another backend. An integer stands for an `s64` scalar.
+  """
+  @spec ref(Nx.Tensor.t() | integer()) :: reference()
+  def ref(%T{data: %__MODULE__{ref: ref}}), do: ref
+  def ref(%T{data: %backend{}} = t), do: upload(t, backend.to_binary(t, Nx.size(t)))
+
+  def ref(integer) when is_integer(integer),
+    do: upload(%T{type: {:s, 64}, shape: {}, names: []}, <<integer::64-native>>)
+
+  defp upload(_t, bits) when not is_binary(bits) do
+    raise Error, op: :from_binary, reason: "types of less than 8 bits are not implemented on cpu"
+  end
+
+  defp upload(t, binary) do
+    if byte_size(binary) <= @light_bytes,
+      do: Error.unwrap!(NIF.tensor_from_binary(Type.of(t), binary)),
+      else: Error.unwrap!(NIF.tensor_from_binary_dirty(Type.of(t), binary))
+  end
+
+  ## Transfer
+
+  @impl true
+  def from_binary(out, binary, _opts), do: %{out | data: %__MODULE__{ref: upload(out, binary)}}
+
+  @impl true
+  def to_binary(%T{data: %__MODULE__{ref: ref}, type: {_, bits}}, limit) do
+    if limit * bits <= 8 * @light_bytes,
+      do: Error.unwrap!(NIF.tensor_to_binary(ref, limit)),
+      else: Error.unwrap!(NIF.tensor_to_binary_dirty(ref, limit))
+  end
+
+  @impl true
+  def backend_copy(t, Nx.Tensor, opts), do: backend_copy(t, Nx.BinaryBackend, opts)
+  def backend_copy(t, backend, opts), do: backend.from_binary(t, to_binary(t, Nx.size(t)), opts)
+
+  @impl true
+  def backend_transfer(t, __MODULE__, _opts), do: t
+
+  def backend_transfer(t, backend, opts) do
+    copy = backend_copy(t, backend, opts)
+    backend_deallocate(t)
+    copy
+  end
+
+  @impl true
+  def backend_deallocate(%T{data: %__MODULE__{ref: ref}}) do
+    if NIF.tensor_free(ref), do: :ok, else: :already_deallocated
+  end
+
+  @impl true
+  def to_batched(out, t, opts) do
+    batch = elem(out.shape, 0)
+    rows = elem(t.shape, 0)
+    whole = div(rows, batch)
+    full = Stream.map(0..(whole - 1)//1, &Nx.slice_along_axis(t, &1 * batch, batch, axis: 0))
+
+    case {rem(rows, batch), opts[:leftover]} do
+      {0, _} -> full
+      {_, :discard} -> full
+      {left, :repeat} -> Stream.concat(full, [leftover(t, whole * batch, left, batch)])
+    end
+  end
+
+  # The last batch is filled up from the start.
+  defp leftover(t, start, left, batch) do
+    tail = Nx.slice_along_axis(t, start, left, axis: 0)
+    filler = Stream.cycle([t]) |> Enum.take(div(batch, elem(t.shape, 0)) + 1)
+    [tail | filler] |> Nx.concatenate(axis: 0) |> Nx.slice_along_axis(0, batch, axis: 0)
+  end
+
+  @impl true
+  def inspect(%T{} = t, opts) do
+    limit = if opts.limit == :infinity, do: Nx.size(t), else: min(opts.limit + 1, Nx.size(t))
+    Nx.Backend.inspect(t, to_binary(t, limit), opts)
+  end
+
+  @impl true
+  def from_pointer(_pointer, _type, _shape, _opts, _names), do: no_pointers!(:from_pointer)
+
+  @impl true
+  def to_pointer(_t, _opts), do: no_pointers!(:to_pointer)
+
+  defp no_pointers!(op),
+    do: raise(Error, op: op, reason: "sharing memory by pointers is not implemented on cpu")
+end

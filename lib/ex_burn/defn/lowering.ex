@@ -1,0 +1,216 @@
+defmodule ExBurn.Defn.Lowering do
+  @moduledoc """
+  From a traced `defn` to a program.
+
+  `lower/3` walks the expression from its outputs and emits each node once. Most nodes are translated by
+  `ExBurn.Instruction`; this module knows the ones that only exist in expressions: parameters, constants, tuples,
+  metadata, blocks. `ExBurn.Defn.Lowering.Scope` nests programs for `ExBurn.Defn.Lowering.ControlFlow`.
+
+  With `autodiff: true` the annotations `stop_grad` and `custom_grad` become instructions, for a program whose
+  gradient Burn computes; without it they are left out.
+  """
+
+  alias ExBurn.Defn.Lowering.{ControlFlow, Scope}
+  alias ExBurn.{Instruction, Program, Type}
+  alias Nx.Defn.{Composite, Expr, Tree}
+  alias Nx.Tensor, as: T
+
+  @type lowered :: %{
+          program: Program.finished(),
+          captures: [Nx.Tensor.t()],
+          used: [non_neg_integer()],
+          cost: number() | :infinity
+        }
+
+  @doc """
+  The program of `outputs`, a list of expressions over parameters of `inputs`' types.
+
+  Answers the finished program, the tensors captured as its trailing inputs, the positions of the parameters that are
+  used (the others are no inputs of the program) and its estimated cost.
+  """
+  @spec lower([Nx.Tensor.t()], [Program.tensor_type()], keyword()) :: lowered()
+  def lower(outputs, inputs, opts \\ []) do
+    outputs = Enum.map(outputs, &Nx.devectorize/1)
+
+    used =
+      if opts[:keep_unused],
+        do: Enum.to_list(0..(length(inputs) - 1)//1),
+        else: used_parameters(outputs)
+
+    program = Program.new(Enum.map(used, &Enum.at(inputs, &1)))
+
+    parameters =
+      used |> Enum.with_index() |> Map.new(fn {position, i} -> {position, [{:input, i}]} end)
+
+    scope = Scope.root(program, parameters, Tree.scope_ids(List.to_tuple(outputs)), opts)
+    {refs, scope} = many(outputs, scope)
+    program = Scope.program(scope)
+
+    %{
+      program: Program.finish(program, refs),
+      captures: Program.capture_keys(program),
+      used: used,
+      cost: program.cost
+    }
+  end
+
+  # Parameters of the root have the context :root; those of loops and functions have contexts of their own.
+  defp used_parameters(outputs) do
+    {_seen, used} = Enum.reduce(outputs, {%{}, MapSet.new()}, &collect_parameters/2)
+    Enum.sort(used)
+  end
+
+  defp collect_parameters(
+         %T{data: %Expr{op: :parameter, context: :root, args: [position]}},
+         {seen, used}
+       ),
+       do: {seen, MapSet.put(used, position)}
+
+  defp collect_parameters(%T{data: %Expr{id: id, op: op}} = t, {seen, used}) do
+    cond do
+      is_map_key(seen, id) -> {seen, used}
+      op == :block -> collect_block(t, {Map.put(seen, id, true), used})
+      true -> collect_args(t, {Map.put(seen, id, true), used})
+    end
+  end
+
+  # The parameters inside a block are its own.
+  defp collect_block(t, acc),
+    do: t |> Tree.apply_args(:scope, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
+
+  defp collect_args(
+         %T{data: %Expr{op: :metadata, args: [_expr, %{custom_grad: {inputs, _}}]}} = t,
+         acc
+       ) do
+    acc = Enum.reduce(inputs, acc, &collect_parameters/2)
+    t |> Tree.apply_args(:all, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
+  end
+
+  defp collect_args(t, acc),
+    do: t |> Tree.apply_args(:all, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
+
+  @doc """
+  References of several expressions of one value each.
+  """
+  def many(tensors, scope), do: Enum.map_reduce(tensors, scope, &one/2)
+
+  @doc """
+  The reference of an expression of one value.
+  """
+  def one(tensor, scope) do
+    {[ref], scope} = refs(tensor, scope)
+    {ref, scope}
+  end
+
+  @doc """
+  References of all values of an expression, of which a tuple has several.
+  """
+  def refs(%T{data: %Expr{op: :constant, args: [number]}} = t, scope) do
+    Scope.cached(scope, {:constant, number, t.type, t.shape}, fn scope ->
+      emit(scope, Instruction.build(:constant, t, [number]), [Type.of(t)])
+    end)
+  end
+
+  def refs(%T{data: %Expr{op: :elem, args: [tuple, index]}}, scope) do
+    {refs, scope} = refs(tuple, scope)
+    {[Enum.at(refs, index)], scope}
+  end
+
+  def refs(%T{data: %Expr{id: id}} = t, scope) do
+    t = Nx.devectorize(t)
+    Scope.resolve(scope, t, id, &node/2)
+  end
+
+  defp node(%T{data: %Expr{op: op, args: args}} = t, scope), do: node(op, args, t, scope)
+
+  defp node(:parameter, [position], _t, scope), do: {Scope.parameter!(scope, position), scope}
+  defp node(:tensor, [tensor], _t, scope), do: Scope.capture_tensor(scope, Nx.devectorize(tensor))
+  defp node(:metadata, [expr, metadata], _t, scope), do: metadata(expr, metadata, scope)
+  defp node(:cond, [clauses, last], t, scope), do: ControlFlow.branch(clauses, last, t, scope)
+  defp node(:while, args, t, scope), do: ControlFlow.loop(args, t, scope)
+
+  defp node(:block, [struct, args, default, _fun], t, scope),
+    do: block(struct, args, default, t, scope)
+
+  defp node(:hook, args, _t, scope), do: hook(args, scope)
+  defp node(:io_call, args, _t, scope), do: hook(args, scope)
+
+  defp node(op, [t, acc, opts, fun], out, scope) when op == :reduce,
+    do: ControlFlow.fold(t, acc, opts, fun, out, scope)
+
+  defp node(:window_reduce, [t, acc, dimensions, opts, fun], out, scope),
+    do: ControlFlow.window_fold(t, acc, dimensions, opts, fun, out, scope)
+
+  defp node(:runtime_call, _args, _t, _scope), do: unsupported!(:runtime_call)
+  defp node(op, args, t, scope), do: emit(scope, Instruction.build(op, t, args), [Type.of(t)])
+
+  @doc """
+  Emits an instruction whose operands are expressions or integers.
+  """
+  def emit(scope, {op, operands}, types) do
+    {refs, scope} = Enum.map_reduce(operands, scope, &operand/2)
+    Scope.emit(scope, op, refs, types)
+  end
+
+  defp operand(integer, scope) when is_integer(integer) do
+    {op, []} = Instruction.build(:constant, %T{type: {:s, 64}, shape: {}, names: []}, [integer])
+    {[ref], scope} = Scope.emit(scope, op, [], [{:s64, []}])
+    {ref, scope}
+  end
+
+  defp operand(tensor, scope), do: one(tensor, scope)
+
+  defp metadata(expr, %{custom_grad: {inputs, fun}}, scope) do
+    if Scope.autodiff?(scope),
+      do: ControlFlow.custom_grad(expr, inputs, fun, scope),
+      else: all_refs(expr, scope)
+  end
+
+  defp metadata(expr, %{stop_grad: true}, scope) do
+    {refs, scope} = all_refs(expr, scope)
+
+    if Scope.autodiff?(scope) do
+      Enum.flat_map_reduce(refs, scope, fn ref, scope ->
+        Scope.emit(scope, :stop_grad, [ref], [Program.type(Scope.program(scope), ref)])
+      end)
+    else
+      {refs, scope}
+    end
+  end
+
+  defp metadata(expr, _metadata, scope), do: all_refs(expr, scope)
+
+  @doc """
+  References of all values in a container of expressions.
+  """
+  def all_refs(container, scope) do
+    [container] |> Composite.flatten_list() |> Enum.flat_map_reduce(scope, &refs/2)
+  end
+
+  defp block(struct, args, default, t, scope) do
+    operands = Enum.take_while(args, &(not is_list(&1)))
+
+    case Instruction.block(struct, operands) do
+      :default ->
+        {refs, scope} = many(operands, scope)
+        Scope.inline(scope, refs, default, &all_refs(default, &1))
+
+      instruction ->
+        types = [if(match?(%T{type: {:tuple, _}}, t), do: default, else: t)]
+        emit(scope, instruction, types |> Composite.flatten_list() |> Enum.map(&Type.of/1))
+    end
+  end
+
+  # A named hook without a function does nothing unless the caller hangs one on it.
+  defp hook([expr, {:named, name, nil}, _template, _ref], scope) do
+    if Scope.hook?(scope, name), do: unsupported!(:hook), else: all_refs(expr, scope)
+  end
+
+  defp hook(_args, _scope), do: unsupported!(:hook)
+
+  defp unsupported!(op) do
+    raise ExBurn.Error,
+      op: op,
+      reason: "calls from a compiled function into Elixir are not implemented"
+  end
+end

@@ -1,0 +1,150 @@
+defmodule ExBurn.Defn.Lowering.ControlFlow do
+  @moduledoc """
+  Nodes with programs inside: `cond`, `while`, `reduce` with a function, `custom_grad`.
+
+  A nested program takes what it captures as trailing inputs, so the instruction reads them as trailing operands.
+  Programs of one instruction share one list of captures.
+  """
+
+  alias ExBurn.Defn.Lowering
+  alias ExBurn.Defn.Lowering.Scope
+  alias ExBurn.{Program, Type}
+  alias Nx.Defn.{Composite, Expr}
+  alias Nx.Tensor, as: T
+
+  @doc """
+  `cond`: each clause after the first is nested in the branch for "not this one".
+  """
+  def branch([{predicate, body} | clauses], last, t, scope) do
+    {predicate, scope} = Lowering.one(predicate, scope)
+    {on_true, scope} = Scope.nest(scope, :branch, [], body, &Lowering.all_refs(body, &1))
+    {on_false, scope} = otherwise(clauses, last, t, scope)
+    {[on_true, on_false], captures} = share_captures([on_true, on_false])
+    op = {:cond, %{on_true: on_true, on_false: on_false}}
+    Scope.emit(scope, op, [predicate | captures], output_types(t, last))
+  end
+
+  defp otherwise([], last, _t, scope),
+    do: Scope.nest(scope, :branch, [], last, &Lowering.all_refs(last, &1))
+
+  defp otherwise(clauses, last, t, scope) do
+    parts = Enum.flat_map(clauses, &Tuple.to_list/1) ++ [last]
+    Scope.nest(scope, :branch, [], List.to_tuple(parts), &branch(clauses, last, t, &1))
+  end
+
+  @doc """
+  `while`.
+  """
+  def loop([initial, argument, condition, body], _t, scope) do
+    {state, scope} = Lowering.all_refs(initial, scope)
+    types = [argument] |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
+
+    {condition, scope} =
+      Scope.nest(scope, :closed, types, condition, &Lowering.all_refs(condition, &1))
+
+    {body, scope} = Scope.nest(scope, :closed, types, body, &Lowering.all_refs(body, &1))
+    {[condition, body], captures} = share_captures([condition, body])
+    Scope.emit(scope, {:while, %{condition: condition, body: body}}, state ++ captures, types)
+  end
+
+  @doc """
+  `reduce` with a function of element and accumulator.
+  """
+  def fold(t, acc, opts, fun, out, scope) do
+    attrs = fn body ->
+      {:custom_reduce, %{axes: opts[:axes], keep_axes: opts[:keep_axes] || false, body: body}}
+    end
+
+    fold_by(attrs, t, acc, fun, out, scope)
+  end
+
+  @doc """
+  `window_reduce` with a function of element and accumulator.
+  """
+  def window_fold(t, acc, dimensions, opts, fun, out, scope) do
+    windows = %{
+      dimensions: Tuple.to_list(dimensions),
+      padding: opts[:padding],
+      strides: opts[:strides],
+      dilations: opts[:window_dilations]
+    }
+
+    fold_by(&{:custom_window_reduce, %{windows: windows, body: &1}}, t, acc, fun, out, scope)
+  end
+
+  defp fold_by(op, t, acc, %T{data: %Expr{op: :fun, args: [params, body, _mfa]}}, out, scope) do
+    {operands, scope} = Lowering.many([t, acc], scope)
+
+    {body, scope} =
+      Scope.nest(scope, :closed, Enum.map(params, &Type.of/1), body, &Lowering.all_refs(body, &1))
+
+    {[body], captures} = share_captures([body])
+    Scope.emit(scope, op.(body), operands ++ captures, [Type.of(out)])
+  end
+
+  @doc """
+  `custom_grad`: the value, with the gradient of `inputs` given by `fun` of the upstream gradient.
+  """
+  def custom_grad(%T{} = expr, inputs, fun, scope) do
+    {refs, scope} = Lowering.many([expr | inputs], scope)
+    upstream = Expr.parameter(Nx.to_template(expr), :upstream, 0)
+    gradients = fun.(upstream)
+    type = Type.of(expr)
+
+    {backward, scope} =
+      Scope.nest(
+        scope,
+        :backward,
+        [type],
+        List.to_tuple(gradients),
+        &Lowering.many(gradients, &1)
+      )
+
+    {[backward], captures} = share_captures([backward])
+    op = {:custom_grad, %{inputs: length(inputs), backward: backward}}
+    Scope.emit(scope, op, refs ++ captures, [type])
+  end
+
+  def custom_grad(_tuple, _inputs, _fun, _scope) do
+    raise ExBurn.Error,
+      op: :custom_grad,
+      reason:
+        "a custom gradient of several values at once is not implemented; give each value its own"
+  end
+
+  # Finishes programs so that all of them take the captures of each as trailing inputs.
+  defp share_captures(nested) do
+    keys =
+      nested |> Enum.flat_map(fn {program, _} -> Program.capture_keys(program) end) |> Enum.uniq()
+
+    types =
+      for {program, _} <- nested, {key, type} <- program.captures, into: %{}, do: {key, type}
+
+    {Enum.map(nested, &finish_with(&1, keys, types)), keys}
+  end
+
+  defp finish_with({program, results}, keys, types) do
+    position = keys |> Enum.with_index() |> Map.new()
+    moved = program |> Program.capture_keys() |> Enum.map(&Map.fetch!(position, &1))
+
+    move = fn
+      {:capture, i} -> {:capture, Enum.at(moved, i)}
+      ref -> ref
+    end
+
+    instructions =
+      Enum.map(program.instructions, fn i -> %{i | inputs: Enum.map(i.inputs, move)} end)
+
+    captures = keys |> Enum.map(&{&1, Map.fetch!(types, &1)}) |> Enum.reverse()
+
+    Program.finish(
+      %{program | instructions: instructions, captures: captures},
+      Enum.map(results, move)
+    )
+  end
+
+  defp output_types(%T{type: {:tuple, _}}, last),
+    do: [last] |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
+
+  defp output_types(t, _last), do: [Type.of(t)]
+end

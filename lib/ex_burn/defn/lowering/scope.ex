@@ -1,0 +1,179 @@
+defmodule ExBurn.Defn.Lowering.Scope do
+  @moduledoc """
+  Where a node of an expression is computed.
+
+  A scope is a stack of frames, one for each program under construction, innermost first. Three kinds of frame nest in
+  another one:
+
+    * `:closed` - the condition or body of a loop, or a function: sees its own parameters only
+    * `:branch` - a branch of `cond`: nodes that belong to an enclosing scope are computed there and captured
+    * `:backward` - the gradient of `custom_grad`: nodes that the enclosing scope has computed are captured
+
+  Tensors captured by the `defn` travel from the root down, whatever the frames between.
+  """
+
+  alias ExBurn.{Program, Type}
+  alias Nx.Defn.{Composite, Expr, Tree}
+  alias Nx.Tensor, as: T
+
+  @enforce_keys [:kind, :program, :parameters, :ids]
+  defstruct [:kind, :program, :parameters, :ids, known: %{}, inline: false, opts: []]
+
+  @type frame :: %__MODULE__{
+          kind: :root | :closed | :branch | :backward,
+          program: Program.t(),
+          parameters: %{non_neg_integer() => [Program.ref()]},
+          ids: %{reference() => atom()},
+          known: %{term() => [Program.ref()]},
+          inline: boolean(),
+          opts: keyword()
+        }
+
+  @type t :: [frame(), ...]
+
+  @doc """
+  The scope of a whole `defn`; `ids` are those of `Nx.Defn.Tree.scope_ids/1`.
+  """
+  def root(program, parameters, ids, opts),
+    do: [%__MODULE__{kind: :root, program: program, parameters: parameters, ids: ids, opts: opts}]
+
+  @doc """
+  The program under construction.
+  """
+  def program([frame | _]), do: frame.program
+
+  @doc """
+  Whether gradient annotations are kept.
+  """
+  def autodiff?(scope), do: List.last(scope).opts[:autodiff] || false
+
+  @doc """
+  Whether the caller hangs a function on the hook `name`.
+  """
+  def hook?(scope, name), do: is_map_key(List.last(scope).opts[:hooks] || %{}, name)
+
+  @doc """
+  The references of the parameter at `position`.
+  """
+  def parameter!([frame | _], position), do: Map.fetch!(frame.parameters, position)
+
+  @doc """
+  Emits an instruction in the innermost program.
+  """
+  def emit([frame | outer], op, refs, types) do
+    {refs, program} = Program.emit(frame.program, op, refs, types)
+    {refs, [%{frame | program: program} | outer]}
+  end
+
+  @doc """
+  What `fun` answers for `key`, which it is asked once a frame.
+  """
+  def cached([frame | _] = scope, key, fun) do
+    case frame.known do
+      %{^key => refs} ->
+        {refs, scope}
+
+      %{} ->
+        {refs, scope} = fun.(scope)
+        {refs, remember(scope, key, refs)}
+    end
+  end
+
+  defp remember([frame | outer], key, refs),
+    do: [%{frame | known: Map.put(frame.known, key, refs)} | outer]
+
+  @doc """
+  The references of the node `id`: known already, captured from an enclosing scope, or made by `lower`.
+  """
+  def resolve(scope, t, id, lower) do
+    cached(scope, id, fn scope ->
+      if outer?(scope, t, id), do: capture(scope, t, id, lower), else: lower.(t, scope)
+    end)
+  end
+
+  # Parameters seen while a block is lowered inline are the block's; a branch has none of its own, the gradient of
+  # `custom_grad` has one with a context of its own.
+  defp outer?([%{kind: kind, inline: true} | _], %T{data: %Expr{op: :parameter}}, _id)
+       when kind != :root,
+       do: false
+
+  defp outer?([%{kind: :backward} | _], %T{data: %Expr{op: :parameter, context: :upstream}}, _id),
+    do: false
+
+  defp outer?([%{kind: kind} | _], %T{data: %Expr{op: :parameter}}, _id)
+       when kind in [:branch, :backward],
+       do: true
+
+  defp outer?([%{kind: :branch} | outer], _t, id), do: owned?(outer, id)
+  defp outer?([%{kind: :backward} | outer], _t, id), do: known?(outer, id)
+  defp outer?(_scope, _t, _id), do: false
+
+  defp owned?([%{kind: :branch} = frame | outer], id),
+    do: is_map_key(frame.ids, id) or is_map_key(frame.known, id) or owned?(outer, id)
+
+  defp owned?([frame | _], id), do: is_map_key(frame.ids, id) or is_map_key(frame.known, id)
+
+  defp known?([%{kind: kind} = frame | outer], id) when kind in [:branch, :backward],
+    do: is_map_key(frame.known, id) or known?(outer, id)
+
+  defp known?([frame | _], id), do: is_map_key(frame.known, id)
+
+  defp capture([frame | outer], t, id, lower) do
+    {refs, outer} = resolve(outer, t, id, lower)
+
+    {own, frame} =
+      Enum.map_reduce(refs, frame, fn ref, frame ->
+        {own, program} = Program.capture(frame.program, ref, Program.type(program(outer), ref))
+        {own, %{frame | program: program}}
+      end)
+
+    {own, [frame | outer]}
+  end
+
+  @doc """
+  The references of a tensor that the `defn` captured.
+  """
+  def capture_tensor([%{kind: :root} = frame], tensor) do
+    {ref, program} = Program.capture(frame.program, tensor, Type.of(tensor))
+    {[ref], [%{frame | program: program}]}
+  end
+
+  def capture_tensor([frame | outer], tensor) do
+    {[outer_ref], outer} = capture_tensor(outer, tensor)
+    {ref, program} = Program.capture(frame.program, outer_ref, Type.of(tensor))
+    {[ref], [%{frame | program: program} | outer]}
+  end
+
+  @doc """
+  Lowers `fun` in a new innermost frame that takes `inputs`.
+
+  Answers the frame's program, not yet finished, with the references of its results and of what it captured from the
+  enclosing frame.
+  """
+  def nest(scope, kind, inputs, body, fun) do
+    parameters = inputs |> Enum.with_index() |> Map.new(fn {_type, i} -> {i, [{:input, i}]} end)
+
+    frame = %__MODULE__{
+      kind: kind,
+      program: Program.new(inputs),
+      parameters: parameters,
+      ids: ids(body)
+    }
+
+    {results, [frame | outer]} = fun.([frame | scope])
+    {{frame.program, results}, outer}
+  end
+
+  defp ids(container),
+    do: [container] |> Composite.flatten_list() |> List.to_tuple() |> Tree.scope_ids()
+
+  @doc """
+  Lowers `fun` in the same frame with `refs` as parameters: the body of a block.
+  """
+  def inline([frame | outer], refs, body, fun) do
+    parameters = refs |> Enum.with_index() |> Map.new(fn {ref, i} -> {i, [ref]} end)
+    inner = %{frame | inline: true, parameters: parameters, ids: Map.merge(frame.ids, ids(body))}
+    {results, [inner | outer]} = fun.([inner | outer])
+    {results, [%{inner | inline: frame.inline, parameters: frame.parameters} | outer]}
+  end
+end

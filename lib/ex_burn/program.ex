@@ -1,0 +1,143 @@
+defmodule ExBurn.Program do
+  @moduledoc """
+  A program as data, while it is being built.
+
+  A program is a list of instructions in single assignment form. While it grows, its values are named by references:
+  `{:input, i}` for its inputs, `{:capture, i}` for tensors and outer values that it reads, `{:value, i}` for results of
+  its instructions. `finish/2` numbers them as the engine does: inputs, captures, results.
+  """
+
+  alias ExBurn.Instruction
+
+  @enforce_keys [:inputs]
+  defstruct [:inputs, captures: [], instructions: [], values: 0, cost: 0, types: %{}]
+
+  @typedoc "Element type and shape, e.g. `{:f32, [2, 3]}`."
+  @type tensor_type :: {atom(), [non_neg_integer()]}
+
+  @type ref :: {:input | :capture | :value, non_neg_integer()}
+
+  @type t :: %__MODULE__{
+          inputs: [tensor_type()],
+          captures: [{key :: term(), tensor_type()}],
+          instructions: [map()],
+          values: non_neg_integer(),
+          cost: number() | :infinity,
+          types: %{ref() => tensor_type()}
+        }
+
+  @typedoc "A finished program, in the form the engine reads."
+  @type finished :: %{inputs: [map()], instructions: [map()], outputs: [non_neg_integer()]}
+
+  @doc """
+  An empty program that takes `inputs`.
+  """
+  @spec new([tensor_type()]) :: t()
+  def new(inputs) do
+    types = for {type, i} <- Enum.with_index(inputs), into: %{}, do: {{:input, i}, type}
+    %__MODULE__{inputs: inputs, types: types}
+  end
+
+  @doc """
+  Adds an instruction and answers the references of its results.
+  """
+  @spec emit(t(), Instruction.op(), [ref()], [tensor_type()]) :: {[ref()], t()}
+  def emit(%__MODULE__{} = program, op, operands, outputs) do
+    refs = Enum.with_index(outputs, fn _, i -> {:value, program.values + i} end)
+    instruction = %{op: op, inputs: operands, outputs: outputs}
+    shapes = Enum.map(operands, fn ref -> elem(Map.fetch!(program.types, ref), 1) end)
+    cost = Instruction.cost(op, shapes, Enum.map(outputs, &elem(&1, 1)))
+
+    {refs,
+     %{
+       program
+       | instructions: [instruction | program.instructions],
+         values: program.values + length(outputs),
+         cost: add_cost(program.cost, cost),
+         types: refs |> Enum.zip(outputs) |> Enum.into(program.types)
+     }}
+  end
+
+  # Every instruction costs something, whatever its size.
+  defp add_cost(:infinity, _cost), do: :infinity
+  defp add_cost(_sum, :infinity), do: :infinity
+  defp add_cost(sum, cost), do: sum + cost + 64
+
+  @doc """
+  The reference of the captured value named `key`, which is captured now if it was not before.
+  """
+  @spec capture(t(), term(), tensor_type()) :: {ref(), t()}
+  def capture(%__MODULE__{captures: captures} = program, key, type) do
+    count = length(captures)
+
+    case Enum.find_index(captures, fn {known, _type} -> known == key end) do
+      nil ->
+        ref = {:capture, count}
+
+        {ref,
+         %{program | captures: [{key, type} | captures], types: Map.put(program.types, ref, type)}}
+
+      index ->
+        {{:capture, count - 1 - index}, program}
+    end
+  end
+
+  @doc """
+  The type of a value.
+  """
+  @spec type(t(), ref()) :: tensor_type()
+  def type(%__MODULE__{types: types}, ref), do: Map.fetch!(types, ref)
+
+  @doc """
+  Keys of the captured values, in the order of the inputs they become.
+  """
+  @spec capture_keys(t()) :: [term()]
+  def capture_keys(%__MODULE__{captures: captures}),
+    do: captures |> Enum.reverse() |> Enum.map(&elem(&1, 0))
+
+  @doc """
+  The program with `outputs` as its results, in the form the engine reads.
+
+  ## Examples
+
+      iex> program = ExBurn.Program.new([{:f32, [2]}])
+      iex> {[exp], program} = ExBurn.Program.emit(program, {:unary, :exp}, [{:input, 0}], [{:f32, [2]}])
+      iex> ExBurn.Program.finish(program, [exp])
+      %{
+        inputs: [%{dtype: :f32, shape: [2]}],
+        instructions: [%{op: {:unary, :exp}, inputs: [0], outputs: [%{dtype: :f32, shape: [2]}]}],
+        outputs: [1]
+      }
+
+  """
+  @spec finish(t(), [ref()]) :: finished()
+  def finish(%__MODULE__{} = program, outputs) do
+    inputs = length(program.inputs)
+    first_value = inputs + length(program.captures)
+
+    id = fn
+      {:input, i} -> i
+      {:capture, i} -> inputs + i
+      {:value, i} -> first_value + i
+    end
+
+    captured = program.captures |> Enum.reverse() |> Enum.map(&elem(&1, 1))
+
+    instructions =
+      for instruction <- Enum.reverse(program.instructions) do
+        %{
+          op: instruction.op,
+          inputs: Enum.map(instruction.inputs, id),
+          outputs: Enum.map(instruction.outputs, &type_map/1)
+        }
+      end
+
+    %{
+      inputs: Enum.map(program.inputs ++ captured, &type_map/1),
+      instructions: instructions,
+      outputs: Enum.map(outputs, id)
+    }
+  end
+
+  defp type_map({dtype, shape}), do: %{dtype: dtype, shape: shape}
+end
