@@ -44,7 +44,12 @@ impl Encoder for NifError {
             }
             Error::NonFinite { what: w, value: v, epoch: e, step: s } => (
                 non_finite(),
-                vec![(what(), w.encode(env)), (value(), v.encode(env)), (epoch(), e.encode(env)), (step(), s.encode(env))],
+                vec![
+                    (what(), w.encode(env)),
+                    (value(), v.encode(env)),
+                    (epoch(), e.encode(env)),
+                    (step(), s.encode(env)),
+                ],
             ),
             Error::Panic { message: text, .. } => (panic(), vec![(message(), text.encode(env))]),
         };

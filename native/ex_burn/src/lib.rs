@@ -6,5 +6,6 @@ mod boundary;
 mod error;
 mod program;
 mod tensor;
+mod term;
 
 rustler::init!("Elixir.ExBurn.NIF");

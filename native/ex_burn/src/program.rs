@@ -3,11 +3,12 @@
 use ex_burn_engine::exec::{self, Plan};
 use ex_burn_engine::program::{Op, Program};
 use ex_burn_engine::{Device, Error, Result, TensorType, Value};
-use rustler::{Resource, ResourceArc, SerdeTerm};
+use rustler::{Resource, ResourceArc, Term};
 
 use crate::boundary::guard;
 use crate::error::NifError;
 use crate::tensor::{Tensor, TypeTerm, resources, values};
+use crate::term::decode;
 
 /// A prepared program with the values of its trailing inputs.
 pub(crate) struct Executable {
@@ -39,28 +40,28 @@ impl Executable {
 
 type Tensors = Vec<ResourceArc<Tensor>>;
 
-fn run_instruction(op: SerdeTerm<Op>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
-    let op = op.0;
+fn run_instruction(op: Term<'_>, inputs: &Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
+    let op: Op = guard("instruction", || decode("instruction", op))?;
     let outputs: Vec<TensorType> = outputs.into_iter().map(|ty| ty.0).collect();
-    let run = || {
+    guard(&op.name(), || {
         if let Some(ty) = outputs.iter().find(|ty| ty.checked_len().is_none()) {
             return Err(Error::invalid(op.name(), format!("{ty} is larger than memory")));
         }
-        Ok(resources(exec::instruction(&op, values(&op.name(), &inputs)?, &outputs, &Device::Cpu)?))
-    };
-    guard(&op.name(), run)
+        let inputs = values(&op.name(), inputs)?;
+        Ok(resources(exec::instruction(&op, inputs, &outputs, &Device::Cpu)?))
+    })
 }
 
 /// Runs one operation.
 #[rustler::nif]
-fn instruction_run(op: SerdeTerm<Op>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
-    run_instruction(op, inputs, outputs)
+fn instruction_run(op: Term<'_>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
+    run_instruction(op, &inputs, outputs)
 }
 
 /// [`instruction_run`] for work that may take long.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn instruction_run_dirty(op: SerdeTerm<Op>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
-    run_instruction(op, inputs, outputs)
+fn instruction_run_dirty(op: Term<'_>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
+    run_instruction(op, &inputs, outputs)
 }
 
 fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) -> Result<ResourceArc<Executable>> {
@@ -76,8 +77,8 @@ fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) -> Result<Res
 
 /// Prepares a program; `captures` are the values of its last inputs.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn program_new(program: SerdeTerm<Program>, captures: Tensors) -> Result<ResourceArc<Executable>, NifError> {
-    guard("program", || executable(&program.0, &captures))
+fn program_new(program: Term<'_>, captures: Tensors) -> Result<ResourceArc<Executable>, NifError> {
+    guard("program", || executable(&decode("program", program)?, &captures))
 }
 
 /// Prepares a program from its JSON form.

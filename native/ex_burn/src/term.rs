@@ -1,0 +1,173 @@
+//! Terms as serde sees them: the form in which programs, operations and settings cross the boundary.
+//!
+//! Atoms are strings, maps with atom keys are structs, lists and tuples are sequences, `nil` is `None`. A variant without
+//! data is its atom, a variant with data the pair `{atom, data}`. The same types read from JSON in model files.
+
+use std::fmt::Display;
+
+use ex_burn_engine::{Error, Result};
+use rustler::{Term, TermType, types::map::MapIterator, types::tuple::get_tuple};
+use serde::de::value::{MapDeserializer, SeqDeserializer, StringDeserializer};
+use serde::de::{self, DeserializeOwned, DeserializeSeed, EnumAccess, IntoDeserializer, VariantAccess, Visitor};
+use serde::forward_to_deserialize_any;
+
+/// Reads a `T` from `term`; `what` names it in the error.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] says what does not fit.
+pub(crate) fn decode<T: DeserializeOwned>(what: &str, term: Term<'_>) -> Result<T> {
+    T::deserialize(Reader(term)).map_err(|Mismatch(reason)| Error::invalid(what, reason))
+}
+
+/// Why a term is not what it should be.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Mismatch(String);
+
+impl de::Error for Mismatch {
+    fn custom<T: Display>(reason: T) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+impl From<rustler::Error> for Mismatch {
+    fn from(_: rustler::Error) -> Self {
+        Self("a term of an unexpected type".to_string())
+    }
+}
+
+struct Reader<'a>(Term<'a>);
+
+impl<'a> Reader<'a> {
+    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        match self.0.decode::<u64>() {
+            Ok(number) => visitor.visit_u64(number),
+            Err(_) => visitor.visit_i64(self.0.decode::<i64>()?),
+        }
+    }
+
+    fn atom<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        match self.0.atom_to_string()?.as_str() {
+            "true" => visitor.visit_bool(true),
+            "false" => visitor.visit_bool(false),
+            "nil" => visitor.visit_unit(),
+            name => visitor.visit_str(name),
+        }
+    }
+
+    fn items<'de, V: Visitor<'de>>(items: impl Iterator<Item = Term<'a>>, visitor: V) -> Result<V::Value, Mismatch> {
+        visitor.visit_seq(SeqDeserializer::new(items.map(Reader)))
+    }
+}
+
+impl<'de> de::Deserializer<'de> for Reader<'_> {
+    type Error = Mismatch;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        match self.0.get_type() {
+            TermType::Atom => self.atom(visitor),
+            TermType::Binary => visitor.visit_str(self.0.decode()?),
+            TermType::Float => visitor.visit_f64(self.0.decode()?),
+            TermType::Integer => self.number(visitor),
+            TermType::List => Self::items(self.0.decode::<rustler::ListIterator<'_>>()?, visitor),
+            TermType::Tuple => Self::items(get_tuple(self.0)?.into_iter(), visitor),
+            TermType::Map => {
+                let pairs = MapIterator::new(self.0).into_iter().flatten();
+                visitor.visit_map(MapDeserializer::new(pairs.map(|(key, value)| (Reader(key), Reader(value)))))
+            }
+            other => Err(de::Error::custom(format!("a term of type {other:?} has no meaning here"))),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        let none = self.0.is_atom() && self.0.atom_to_string()? == "nil";
+        if none { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        if self.0.is_atom() {
+            return visitor.visit_enum(Variant { tag: self.0.atom_to_string()?, data: None });
+        }
+        match get_tuple(self.0)?.as_slice() {
+            [tag, data] => visitor.visit_enum(Variant { tag: tag.atom_to_string()?, data: Some(*data) }),
+            other => Err(de::Error::custom(format!("expected {{name, attributes}}, got a tuple of {}", other.len()))),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+impl<'de> IntoDeserializer<'de, Mismatch> for Reader<'_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+struct Variant<'a> {
+    tag: String,
+    data: Option<Term<'a>>,
+}
+
+impl<'de, 'a> EnumAccess<'de> for Variant<'a> {
+    type Error = Mismatch;
+    type Variant = Data<'a>;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Data<'a>), Mismatch> {
+        let tag: StringDeserializer<Mismatch> = self.tag.into_deserializer();
+        Ok((seed.deserialize(tag)?, Data(self.data)))
+    }
+}
+
+struct Data<'a>(Option<Term<'a>>);
+
+impl Data<'_> {
+    fn reader(self) -> Result<impl for<'de> de::Deserializer<'de, Error = Mismatch>, Mismatch> {
+        self.0.map(Reader).ok_or_else(|| de::Error::custom("its attributes are missing"))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Data<'_> {
+    type Error = Mismatch;
+
+    fn unit_variant(self) -> Result<(), Mismatch> {
+        match self.0 {
+            None => Ok(()),
+            Some(_) => Err(de::Error::custom("it takes no attributes")),
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Mismatch> {
+        seed.deserialize(self.reader()?)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Mismatch> {
+        de::Deserializer::deserialize_any(self.reader()?, visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        de::Deserializer::deserialize_any(self.reader()?, visitor)
+    }
+}
