@@ -87,19 +87,15 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   """
   def custom_grad(%T{} = expr, inputs, fun, scope) do
     {refs, scope} = Lowering.many([expr | inputs], scope)
-    upstream = Expr.parameter(Nx.to_template(expr), :upstream, 0)
-    gradients = fun.(upstream)
+    upstream = Expr.parameter(Nx.to_template(expr), expr.data.context, 0)
+
+    gradients =
+      Nx.with_default_backend(Nx.Defn.Expr, fn ->
+        upstream |> fun.() |> Enum.map(&Expr.tensor/1)
+      end)
+
     type = Type.of(expr)
-
-    {backward, scope} =
-      Scope.nest(
-        scope,
-        :backward,
-        [type],
-        List.to_tuple(gradients),
-        &Lowering.many(gradients, &1)
-      )
-
+    {backward, scope} = Scope.nest_gradient(scope, upstream, &Lowering.many(gradients, &1))
     {[backward], captures} = share_captures([backward])
     op = {:custom_grad, %{inputs: length(inputs), backward: backward}}
     Scope.emit(scope, op, refs ++ captures, [type])

@@ -91,8 +91,8 @@ defmodule ExBurn.Defn.Lowering.Scope do
     end)
   end
 
-  # Parameters seen while a block is lowered inline are the block's; a branch has none of its own, the gradient of
-  # `custom_grad` has one with a context of its own.
+  # Parameters seen while a block is lowered inline are the block's; a branch has none of its own, and the one of a
+  # gradient is known from the start.
   defp outer?([%{kind: kind, inline: true} | _], %T{data: %Expr{op: :parameter}}, _id)
        when kind != :root,
        do: false
@@ -153,13 +153,37 @@ defmodule ExBurn.Defn.Lowering.Scope do
   def nest(scope, kind, inputs, body, fun) do
     parameters = inputs |> Enum.with_index() |> Map.new(fn {_type, i} -> {i, [{:input, i}]} end)
 
+    lower_nested(
+      scope,
+      %__MODULE__{
+        kind: kind,
+        program: Program.new(inputs),
+        parameters: parameters,
+        ids: ids(body)
+      },
+      fun
+    )
+  end
+
+  @doc """
+  Lowers `fun` in a new innermost frame for the gradient of `custom_grad`, which takes the `upstream` gradient.
+  """
+  def nest_gradient(scope, %T{data: %Expr{id: id}} = upstream, fun) do
+    program = Program.new([Type.of(upstream)])
+    known = %{id => [{:input, 0}]}
+
     frame = %__MODULE__{
-      kind: kind,
-      program: Program.new(inputs),
-      parameters: parameters,
-      ids: ids(body)
+      kind: :backward,
+      program: program,
+      parameters: %{},
+      ids: %{},
+      known: known
     }
 
+    lower_nested(scope, frame, fun)
+  end
+
+  defp lower_nested(scope, frame, fun) do
     {results, [frame | outer]} = fun.([frame | scope])
     {{frame.program, results}, outer}
   end
