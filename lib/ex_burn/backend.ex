@@ -34,6 +34,9 @@ defmodule ExBurn.Backend do
   @light_bytes 256 * 1024
 
   @impl true
+  def init([]), do: [device: :cpu]
+  def init([device: :cpu] = opts), do: opts
+
   def init(opts) do
     case Keyword.validate(opts, device: :cpu) do
       {:ok, [device: device]} when device in [:cpu, {:cpu, 0}] ->
@@ -74,13 +77,19 @@ defmodule ExBurn.Backend do
   end
 
   @impl true
-  def constant(out, number, _opts), do: run(out, Instruction.build(:constant, out, [number]))
+  def constant(out, number, opts), do: create(out, :constant, [number], opts)
 
   @impl true
-  def eye(out, _opts), do: run(out, Instruction.build(:eye, out, []))
+  def eye(out, opts), do: create(out, :eye, [], opts)
 
   @impl true
-  def iota(out, axis, _opts), do: run(out, Instruction.build(:iota, out, [axis]))
+  def iota(out, axis, opts), do: create(out, :iota, [axis], opts)
+
+  # Nx checks the options of a default backend with `init/1`, but not those of a single tensor.
+  defp create(out, name, args, opts) do
+    init(opts)
+    run(out, Instruction.build(name, out, args))
+  end
 
   @impl true
   def reduce(out, t, acc, opts, fun),
@@ -141,7 +150,11 @@ defmodule ExBurn.Backend do
   """
   @spec ref(Nx.Tensor.t() | integer()) :: reference()
   def ref(%T{data: %__MODULE__{ref: ref}}), do: ref
-  def ref(%T{data: %backend{}} = t), do: upload(t, backend.to_binary(t, Nx.size(t)))
+
+  def ref(%T{data: %backend{}} = t) do
+    t = Nx.devectorize(t)
+    upload(t, backend.to_binary(t, Nx.size(t)))
+  end
 
   def ref(integer) when is_integer(integer),
     do: upload(%T{type: {:s, 64}, shape: {}, names: []}, <<integer::64-native>>)
@@ -159,7 +172,10 @@ defmodule ExBurn.Backend do
   ## Transfer
 
   @impl true
-  def from_binary(out, binary, _opts), do: %{out | data: %__MODULE__{ref: upload(out, binary)}}
+  def from_binary(out, binary, opts) do
+    init(opts)
+    %{out | data: %__MODULE__{ref: upload(out, binary)}}
+  end
 
   @impl true
   def to_binary(%T{data: %__MODULE__{ref: ref}, type: {_, bits}}, limit) do

@@ -27,9 +27,10 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   defp otherwise([], last, _t, scope),
     do: Scope.nest(scope, :branch, [], last, &Lowering.all_refs(last, &1))
 
+  # The rest of the clauses is a `cond` of its own, whose first predicate belongs to the branch and the others do not.
   defp otherwise(clauses, last, t, scope) do
-    parts = Enum.flat_map(clauses, &Tuple.to_list/1) ++ [last]
-    Scope.nest(scope, :branch, [], List.to_tuple(parts), &branch(clauses, last, t, &1))
+    rest = %{t | data: %{t.data | id: Expr.id(), args: [clauses, last]}}
+    Scope.nest(scope, :branch, [], rest, &branch(clauses, last, t, &1))
   end
 
   @doc """

@@ -1,0 +1,70 @@
+defmodule ExBurn.BackendTest do
+  use ExBurn.Case, async: true
+
+  setup do
+    Nx.default_backend(ExBurn.Backend)
+    :ok
+  end
+
+  test "tensors live on the backend and come back as they were" do
+    for type <- [:u8, :u16, :u32, :u64, :s8, :s16, :s32, :s64, :bf16, :f16, :f32, :f64],
+        shape <- [{}, {1}, {2, 3}] do
+      t = Nx.iota(shape, type: type)
+      assert %ExBurn.Backend{} = t.data
+      reference = Nx.iota(shape, type: type, backend: Nx.BinaryBackend)
+      assert Nx.backend_copy(t, Nx.BinaryBackend) == reference
+      assert Nx.backend_transfer(Nx.backend_transfer(reference, ExBurn.Backend)) == reference
+    end
+  end
+
+  test "operands of other backends are accepted" do
+    binary = Nx.tensor([1.0, 2.0], backend: Nx.BinaryBackend)
+    assert Nx.add(Nx.tensor([1.0, 2.0]), binary) |> Nx.to_flat_list() == [2.0, 4.0]
+  end
+
+  test "inspecting prints as Nx prints" do
+    assert inspect(Nx.tensor([[1, 2]], names: [:a, :b])) =~ "s32[a: 1][b: 2]"
+    assert inspect(Nx.iota({1000})) =~ "..."
+  end
+
+  test "memory is given back once" do
+    t = Nx.tensor([1, 2])
+    assert Nx.backend_deallocate(t) == :ok
+    assert Nx.backend_deallocate(t) == :already_deallocated
+    assert_raise Error, "to_binary: the tensor has been deallocated", fn -> Nx.to_binary(t) end
+    assert_raise Error, "add: the tensor has been deallocated", fn -> Nx.add(t, 1) end
+  end
+
+  test "batches, the last one filled up from the start" do
+    t = Nx.iota({5, 2})
+    assert [a, b, c] = Enum.map(Nx.to_batched(t, 2), &Nx.to_flat_list/1)
+    assert {a, b, c} == {[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]}
+    assert [_, _] = Enum.to_list(Nx.to_batched(t, 2, leftover: :discard))
+  end
+
+  test "what is not implemented says so, and falls back to nothing" do
+    assert_raise Error, "from_binary: types of less than 8 bits are not implemented on cpu", fn ->
+      Nx.tensor([1, 2], type: :u4)
+    end
+
+    assert_raise Error, "from_binary: of c64 is not implemented on cpu", fn ->
+      Nx.tensor([Complex.new(1, 2)])
+    end
+
+    assert_raise Error, "fft: of c64 is not implemented on cpu", fn ->
+      Nx.fft(Nx.tensor([1.0, 2.0]))
+    end
+  end
+
+  test "options" do
+    assert Nx.tensor(1, backend: {ExBurn.Backend, device: :cpu}) |> Nx.to_number() == 1
+
+    assert_raise Error, ~r/^device: there is no device :gpu/, fn ->
+      Nx.tensor(1, backend: {ExBurn.Backend, device: :gpu})
+    end
+
+    assert_raise ArgumentError, ~r/unknown options \[:devise\]/, fn ->
+      Nx.tensor(1, backend: {ExBurn.Backend, devise: :cpu})
+    end
+  end
+end

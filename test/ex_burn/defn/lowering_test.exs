@@ -1,0 +1,123 @@
+defmodule ExBurn.Defn.LoweringTest do
+  use ExUnit.Case, async: true
+
+  import Nx.Defn
+
+  alias ExBurn.Defn.{Compiler, Lowering}
+  alias ExBurn.{Error, NIF, Type}
+
+  # The text form of the program of `fun` over arguments like `args`.
+  defp program(fun, args, opts \\ []) do
+    expr = Nx.Defn.jit_apply(fun, args, compiler: Nx.Defn.Debug)
+
+    lowered =
+      Lowering.lower(Nx.Defn.Composite.flatten_list([expr]), Enum.map(args, &Type.of/1), opts)
+
+    Map.put(lowered, :text, lowered |> Compiler.native() |> NIF.program_text() |> Error.unwrap!())
+  end
+
+  test "a node used twice is emitted once" do
+    %{text: text} =
+      program(
+        fn x -> Nx.add(Nx.exp(x), Nx.exp(x) |> Nx.negate()) |> then(&Nx.multiply(&1, &1)) end,
+        [
+          Nx.template({2}, :f32)
+        ]
+      )
+
+    assert length(String.split(text, "= add(")) == 2
+  end
+
+  test "unused parameters are no inputs" do
+    lowered = program(fn _x, y -> Nx.exp(y) end, [Nx.template({2}, :f32), Nx.template({3}, :f32)])
+    assert lowered.used == [1]
+
+    assert lowered.text == """
+           program(%0: f32[3])
+             %1: f32[3] = exp(%0)
+             return %1
+           """
+  end
+
+  test "captured tensors are trailing inputs, each once" do
+    table = Nx.tensor([1, 2, 3], backend: Nx.BinaryBackend)
+    lowered = program(fn x -> Nx.add(Nx.add(x, table), table) end, [Nx.template({3}, :s32)])
+    assert lowered.captures == [table]
+    assert lowered.text =~ "program(%0: s32[3], %1: s32[3])"
+  end
+
+  defn choose(x, y) do
+    shared = Nx.exp(x)
+
+    cond do
+      y > 2 -> shared + 1
+      y > 1 -> Nx.sin(shared)
+      true -> Nx.cos(x)
+    end
+  end
+
+  test "a branch captures what the outside computes and holds what only it needs" do
+    %{text: text} = program(&choose/2, [Nx.template({2}, :f32), Nx.template({}, :s32)])
+
+    assert text == """
+           program(%0: f32[2], %1: s32[])
+             %2: s32[] = constant() {2}
+             %3: u8[] = greater(%1, %2)
+             %4: f32[2] = cond(%3, %0, %1)
+               program(%0: f32[2], %1: s32[])
+                 %2: s32[] = constant() {1}
+                 %3: f32[2] = exp(%0)
+                 %4: f32[2] = add(%2, %3)
+                 return %4
+               program(%0: f32[2], %1: s32[])
+                 %2: s32[] = constant() {1}
+                 %3: u8[] = greater(%1, %2)
+                 %4: f32[2] = cond(%3, %0)
+                   program(%0: f32[2])
+                     %1: f32[2] = exp(%0)
+                     %2: f32[2] = sin(%1)
+                     return %2
+                   program(%0: f32[2])
+                     %1: f32[2] = cos(%0)
+                     return %1
+                 return %4
+             return %4
+           """
+  end
+
+  defn count(x) do
+    {_i, x} =
+      while {i = 0, x}, i < 3 do
+        {i + 1, x * Nx.tensor([2.0, 3.0])}
+      end
+
+    x
+  end
+
+  test "a loop takes its state and the tensors inside as operands" do
+    %{text: text} = program(&count/1, [Nx.template({2}, :f32)])
+    assert text =~ "%4: s32[], %5: f32[2] = while(" or text =~ "%3: s32[], %4: f32[2] = while("
+    assert text =~ "program(%0: s32[], %1: f32[2], %2: f32[2])"
+  end
+
+  defn straight_through(x) do
+    custom_grad(Nx.round(x), [x], fn g -> [g * 3] end)
+  end
+
+  test "gradient annotations appear only when asked for" do
+    args = [Nx.template({2}, :f32)]
+    refute program(&straight_through/1, args).text =~ "custom_grad"
+
+    assert program(&straight_through/1, args, autodiff: true).text =~
+             "custom_grad(%1, %0) {inputs: 1}"
+
+    assert program(&Nx.Defn.Kernel.stop_grad(&1), args, autodiff: true).text =~ "stop_grad(%0)"
+    refute program(&Nx.Defn.Kernel.stop_grad(&1), args).text =~ "stop_grad"
+  end
+
+  test "calls into Elixir are refused by name" do
+    assert_raise Error, ~r/^hook: calls from a compiled function/, fn ->
+      program(&Nx.Defn.Kernel.hook(&1, fn _ -> :ok end), [Nx.template({2}, :f32)])
+    end
+  end
+end

@@ -1,0 +1,85 @@
+defmodule ExBurn.NIFTest do
+  # Calls that no caller of the library makes.
+  use ExBurn.Case, async: true
+
+  alias ExBurn.NIF
+
+  defp tensor(list), do: ExBurn.Backend.ref(Nx.tensor(list, backend: Nx.BinaryBackend))
+
+  test "a panic is an error with the panic's message" do
+    assert {:error, {:panic, %{op: "panic_with", message: "all is lost"}}} =
+             NIF.panic_with("all is lost")
+
+    assert_raise Error, "panic_with: all is lost", fn ->
+      Error.unwrap!(NIF.panic_with("all is lost"))
+    end
+  end
+
+  test "operations that make no sense are errors" do
+    x = tensor([1.0, 2.0])
+
+    for {op, inputs, outputs} <- [
+          {:no_such_op, [x], [{:f32, [2]}]},
+          {{:unary, :no_such_function}, [x], [{:f32, [2]}]},
+          {{:unary, :exp}, [x], [{:f32, [3]}]},
+          {{:unary, :exp}, [x], []},
+          {{:unary, :exp}, [], [{:f32, [2]}]},
+          {{:unary, :exp}, [x, x], [{:f32, [2]}]},
+          {{:binary, :add}, [x, tensor([1.0, 2.0, 3.0])], [{:f32, [2]}]},
+          {:unary, [x], [{:f32, [2]}]},
+          {{:reduce, %{fold: :sum}}, [x], [{:f32, []}]},
+          {{:reduce, %{fold: :sum, axes: [7], keep_axes: false}}, [x], [{:f32, []}]},
+          {{:transpose, %{axes: [0, 0]}}, [x], [{:f32, [2]}]},
+          {{:slice, %{starts: [5], lengths: [2], strides: [1]}}, [x], [{:f32, [2]}]},
+          {{:slice, %{starts: [0], lengths: [2], strides: [0]}}, [x], [{:f32, [2]}]},
+          {{:constant, %{bytes: [1]}}, [], [{:f32, [2]}]},
+          {{:iota, %{axis: 4}}, [], [{:f32, [2]}]},
+          {{:iota, %{axis: nil}}, [], [{:f32, [4_294_967_296, 4_294_967_296, 4_294_967_296]}]},
+          {:reshape, [x], [{:f32, [3]}]},
+          {{:dot, %{lhs_contract: [0], lhs_batch: [], rhs_contract: [], rhs_batch: []}}, [x, x],
+           [{:f32, []}]}
+        ] do
+      assert {:error, {_kind, %{message: message}}} = NIF.instruction_run(op, inputs, outputs)
+      assert is_binary(message)
+    end
+  end
+
+  test "terms that are no tensors, types or shapes are argument errors" do
+    assert_raise ArgumentError, fn ->
+      NIF.instruction_run({:unary, :exp}, [make_ref()], [{:f32, [2]}])
+    end
+
+    assert_raise ArgumentError, fn -> NIF.instruction_run({:unary, :exp}, [], [{:f33, [2]}]) end
+    assert_raise ArgumentError, fn -> NIF.instruction_run({:unary, :exp}, [], [{:f32, [-1]}]) end
+  end
+
+  test "programs are checked" do
+    f32 = %{dtype: :f32, shape: [2]}
+    instruction = %{op: {:unary, :exp}, inputs: [0], outputs: [f32]}
+    program = %{inputs: [f32], instructions: [instruction], outputs: [1]}
+    assert {:ok, _} = NIF.program_new(program, [])
+
+    for broken <- [
+          %{program | outputs: [2]},
+          %{program | instructions: [%{instruction | inputs: [1]}]},
+          %{
+            program
+            | inputs: [%{dtype: :f32, shape: [1_000_000_000, 1_000_000_000, 1_000_000_000]}]
+          },
+          Map.delete(program, :outputs),
+          :nonsense
+        ] do
+      assert {:error, {:invalid, %{reason: _}}} = NIF.program_new(broken, [])
+    end
+  end
+
+  test "a program refuses inputs of other types" do
+    f32 = %{dtype: :f32, shape: [2]}
+    {:ok, program} = NIF.program_new(%{inputs: [f32], instructions: [], outputs: [0]}, [])
+
+    assert {:error, {:mismatch, %{expected: {"f32", [2]}, got: {"f32", [3]}}}} =
+             NIF.program_run(program, [tensor([1.0, 2.0, 3.0])])
+
+    assert {:error, {:invalid, _}} = NIF.program_run(program, [])
+  end
+end
