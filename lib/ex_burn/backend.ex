@@ -159,8 +159,11 @@ defmodule ExBurn.Backend do
   def ref(integer) when is_integer(integer),
     do: upload(%T{type: {:s, 64}, shape: {}, names: []}, <<integer::64-native>>)
 
-  defp upload(_t, bits) when not is_binary(bits) do
-    raise Error, op: :from_binary, reason: "types of less than 8 bits are not implemented on cpu"
+  defp upload(%T{type: {_, size} = type}, _bits) when size < 8 do
+    raise Error,
+      op: :from_binary,
+      reason: :unsupported,
+      details: %{message: "from_binary of #{Type.name(type)} is not implemented on cpu"}
   end
 
   defp upload(t, binary) do

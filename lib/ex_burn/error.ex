@@ -22,23 +22,16 @@ defmodule ExBurn.Error do
   defexception [:op, :reason, details: %{}]
 
   @impl true
-  def message(%__MODULE__{op: op, reason: reason, details: details}) do
-    {text, details} = Map.pop(details, :message)
-    "#{op}: #{text(text, op) || reason}#{details_text(details, text)}"
+  def message(%__MODULE__{op: op, details: %{message: text}}) do
+    # The engine's sentences start with the operation's name already.
+    if String.starts_with?(text, Atom.to_string(op)), do: text, else: "#{op}: #{text}"
   end
 
-  # The engine's sentences start with the operation's name already.
-  defp text(nil, _op), do: nil
+  def message(%__MODULE__{op: op, reason: reason, details: details}) when details == %{},
+    do: "#{op}: #{reason}"
 
-  defp text(text, op),
-    do: text |> String.replace_prefix("#{op}: ", "") |> String.replace_prefix("#{op} ", "")
-
-  defp details_text(_details, text) when is_binary(text), do: ""
-  defp details_text(details, _text) when details == %{}, do: ""
-
-  defp details_text(details, _text) do
-    " (" <>
-      Enum.map_join(details, ", ", fn {key, value} -> "#{key}: #{inspect(value)}" end) <> ")"
+  def message(%__MODULE__{op: op, reason: reason, details: details}) do
+    "#{op}: #{reason} (#{Enum.map_join(details, ", ", fn {key, value} -> "#{key}: #{inspect(value)}" end)})"
   end
 
   @doc """

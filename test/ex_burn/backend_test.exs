@@ -43,15 +43,15 @@ defmodule ExBurn.BackendTest do
   end
 
   test "what is not implemented says so, and falls back to nothing" do
-    assert_raise Error, "from_binary: types of less than 8 bits are not implemented on cpu", fn ->
-      Nx.tensor([1, 2], type: :u4)
+    assert_raise Error, "from_binary of u4 is not implemented on cpu", fn ->
+      Nx.tensor([1, 2, 3], type: :u4)
     end
 
-    assert_raise Error, "from_binary: of c64 is not implemented on cpu", fn ->
+    assert_raise Error, "from_binary of c64 is not implemented on cpu", fn ->
       Nx.tensor([Complex.new(1, 2)])
     end
 
-    assert_raise Error, "fft: of c64 is not implemented on cpu", fn ->
+    assert_raise Error, "fft of c64 is not implemented on cpu", fn ->
       Nx.fft(Nx.tensor([1.0, 2.0]))
     end
   end
