@@ -48,7 +48,7 @@ defmodule ExBurn.MixProject do
       licenses: ["Apache-2.0"],
       links: %{},
       files: ~w(
-        lib mix mix.exs .formatter.exs README.md CHANGELOG.md LICENSE
+        lib mix mix.exs .formatter.exs .cargo README.md CHANGELOG.md LICENSE
         native/Cargo.toml native/Cargo.lock
         native/*/Cargo.toml native/*/src native/*/examples
         priv/*.*

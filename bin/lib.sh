@@ -32,7 +32,7 @@ setup() {
   elixir_side=yes
   if ! have_elixir && ! install_elixir; then
     leave_out_elixir "Elixir $elixir_needed or newer isn't here. Install it with Erlang/OTP 25 or" \
-      "newer and rebar3, from your system's packages or as https://elixir-lang.org/install.html says."
+      "newer, from your system's packages or as https://elixir-lang.org/install.html says."
   elif ! have_dependencies; then
     leave_out_elixir "The dependencies can't be had. Install Hex (mix local.hex), or name a folder of" \
       "their checkouts (nx, axon, telemetry ...) in EX_BURN_DEPS; see 'Without Hex' in README.md."
@@ -65,7 +65,7 @@ install_elixir() {
     release=(-t trixie)
   fi
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-    ${release[@]+"${release[@]}"} elixir erlang-dev erlang-nox rebar3 || return 1
+    ${release[@]+"${release[@]}"} elixir erlang-dev erlang-nox || return 1
   have_elixir
 }
 
@@ -98,11 +98,18 @@ have_dependencies() {
   fi
 }
 
+# Says so at once and again at the end, below all that cargo prints.
 leave_out_elixir() {
   elixir_side=no
+  left_out=("$@")
+  tell_left_out
+  if [ "${CI:-}" = true ]; then fail "CI=true: leaving out the Elixir side counts as a failure."; fi
+  trap tell_left_out EXIT
+}
+
+tell_left_out() {
   say "======================================================================"
   say "THE ELIXIR SIDE IS LEFT OUT; only the Rust engine is built and run."
-  say "$@"
+  say "${left_out[@]}"
   say "======================================================================"
-  if [ "${CI:-}" = true ]; then fail "CI=true: leaving out the Elixir side counts as a failure."; fi
 }
