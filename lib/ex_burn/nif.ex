@@ -4,14 +4,15 @@ defmodule ExBurn.NIF do
   # Stubs of the native functions; `native/ex_burn/src` has a file for each group. Functions with a
   # `_dirty` twin run on the caller's scheduler and must end within a millisecond; the twin takes the rest.
 
-  @cache_home System.get_env("XDG_CACHE_HOME") || Path.expand("~/.cache")
-  @target_dir System.get_env("CARGO_TARGET_DIR") || Path.join(@cache_home, "ex_burn/target")
-
   use Rustler,
     otp_app: :ex_burn,
     crate: "ex_burn",
     path: "native/ex_burn",
-    env: [{"CARGO_TARGET_DIR", @target_dir}]
+    features: ExBurn.NativeBuild.features(),
+    env: ExBurn.NativeBuild.env()
+
+  @external_resource "native/Cargo.toml"
+  @external_resource "native/Cargo.lock"
 
   def panic_with(_message), do: not_loaded()
 
