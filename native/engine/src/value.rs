@@ -188,9 +188,10 @@ impl Value {
 
     /// The value outside of autodiff, sharing memory.
     pub fn untracked(&self) -> Self {
-        let tracked = self.tensor.autodiff != DispatchAutodiffContext::Disabled;
-        let tensor = if tracked { Dispatch::inner(self.tensor.clone()) } else { self.tensor.clone() };
-        Self { dtype: self.dtype, tensor }
+        match self.tensor.autodiff {
+            DispatchAutodiffContext::Disabled => self.clone(),
+            _ => by_class!(self.clone(), Dispatch::inner, Dispatch::int_inner),
+        }
     }
 
     /// The same elements in another shape.

@@ -1,13 +1,61 @@
 //! Choices between elements.
 
 use crate::error::Result;
-use crate::ops::Call;
+use crate::ops::gradient::with_gradient;
+use crate::ops::promote::operand;
+use crate::ops::real::{Real, Test};
+use crate::ops::{Call, binary};
+use crate::program::Binary;
 use crate::value::Value;
 
-pub(super) fn select(call: Call<'_>) -> Result<Value> {
-    Err(call.unsupported())
+/// The second operand where the first is not zero, the third elsewhere.
+pub(super) fn select(mut call: Call<'_>) -> Result<Value> {
+    let [condition, on_true, on_false] = call.args()?;
+    let out = call.out()?;
+    if [&condition, &on_true, &on_false].iter().any(|v| v.dtype().burn().is_none()) || out.dtype.burn().is_none() {
+        return Err(call.unsupported());
+    }
+    let condition = condition.untracked();
+    let mask = operand("select", condition.clone(), condition.dtype(), &out.shape)?.truth();
+    let place = |value| operand("select", value, out.dtype, &out.shape);
+    let chosen = mask.clone();
+    with_gradient(
+        [on_true, on_false],
+        |[on_true, on_false]| Ok(place(on_false)?.mask_where(chosen, place(on_true)?)),
+        |_, _| {
+            Box::new(move |i, g| {
+                let g = Real::new(&g)?;
+                Ok(if i == 0 { g.keep(mask.clone(), 0.0) } else { g.replace(mask.clone(), 0.0) }.value())
+            })
+        },
+    )
 }
 
-pub(super) fn clip(call: Call<'_>) -> Result<Value> {
-    Err(call.unsupported())
+/// The first operand held between two scalars, the lower one giving way to the upper one. NaN stays NaN.
+pub(super) fn clip(mut call: Call<'_>) -> Result<Value> {
+    let [x, low, high] = call.args()?;
+    let out = call.out()?;
+    if [&x, &low, &high].iter().any(|v| v.dtype().burn().is_none()) || out.dtype.burn().is_none() {
+        return Err(call.unsupported());
+    }
+    let forward = |[x, low, high]: [Value; 3]| {
+        let raised = binary::compute(Binary::Max, x, low, out)?;
+        binary::compute(Binary::Min, raised, high, out)
+    };
+    with_gradient([x, low, high], forward, |[x, low, high], _| {
+        let operands = [x.clone(), low.clone(), high.clone()];
+        Box::new(move |i, g| clip_gradient(i, &operands, &g))
+    })
+}
+
+/// An element at a bound counts as inside; a bound gets the gradient of the elements strictly beyond it.
+fn clip_gradient(operand: usize, [x, low, high]: &[Value; 3], g: &Value) -> Result<Value> {
+    let (x, g) = (Real::new(x)?, Real::new(g)?);
+    let (low, high) = (Real::new(low)?.spread(&x), Real::new(high)?.spread(&x));
+    let kept = match operand {
+        0 => g.keep(x.compare(Test::GreaterEqual, &low), 0.0).keep(high.compare(Test::GreaterEqual, &x), 0.0),
+        1 => g.keep(low.compare(Test::Greater, &x), 0.0).keep(high.compare(Test::Greater, &low), 0.0),
+        _ => g.keep(x.compare(Test::Greater, &high), 0.0),
+    };
+    Ok(kept.value())
 }

@@ -1,0 +1,243 @@
+//! Reductions, in one pass over the operand.
+
+use std::ops::Range;
+
+use burn_backend::{Shape, TensorMetadata};
+use burn_flex::{FlexTensor, Layout};
+use rayon::prelude::*;
+
+use super::nest::{CHUNK, Nest};
+use super::{Number, Total, memory, value};
+use crate::error::Result;
+use crate::value::Value;
+
+/// Most partial results of one reduction. Fixed, so that a sum does not depend on the number of cores.
+const PARTS: usize = 16;
+
+/// Independent running results within a row, which the processor works on side by side.
+const LANES: usize = 8;
+
+/// How elements are folded, in any order.
+pub(crate) trait Fold<T> {
+    /// The running result.
+    type State: Copy + Send + Sync;
+
+    /// What the running result ends as.
+    type Result: Number;
+
+    /// The result of nothing.
+    const IDENTITY: Self::State;
+
+    /// Takes one more element.
+    fn step(state: Self::State, x: T) -> Self::State;
+
+    /// Makes one of two running results.
+    fn join(a: Self::State, b: Self::State) -> Self::State;
+
+    /// Rounds the running result.
+    fn finish(state: Self::State) -> Self::Result;
+}
+
+/// `x` folded over the axes where `reduced` holds, which stay with length 1.
+pub(crate) fn fold<T: Number, F: Fold<T>>(x: &Value, reduced: &[bool]) -> Result<Value> {
+    let x = memory(x)?;
+    let kept: Vec<usize> = x.shape().iter().zip(reduced).map(|(&len, &gone)| if gone { 1 } else { len }).collect();
+    let kept = Shape::from(kept);
+    let states = Walk::new(x, reduced, &kept).fold::<T, F>();
+    Ok(value(kept, states.into_iter().map(F::finish).collect()))
+}
+
+/// The operand beside its results, which it crosses with step 0 where an axis is reduced.
+struct Walk<'a> {
+    x: &'a FlexTensor,
+    nest: Nest<2>,
+    results: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(x: &'a FlexTensor, reduced: &[bool], kept: &Shape) -> Self {
+        let dense = Layout::contiguous(kept.clone());
+        let strides = dense.strides().iter().zip(reduced).map(|(&step, &gone)| if gone { 0 } else { step }).collect();
+        let nest = Nest::new([x.layout(), &Layout::new(x.shape(), strides, 0)]);
+        Self { x, nest, results: kept.num_elements() }
+    }
+
+    fn fold<T: Number, F: Fold<T>>(&self) -> Vec<F::State> {
+        let total = self.x.layout().num_elements();
+        let mut states = vec![F::IDENTITY; self.results];
+        let (outer, [_, result_step]) = self.nest.outermost();
+        if total <= CHUNK || self.results == 0 {
+            self.run::<T, F>(0..total, 0, &mut states);
+        } else if result_step > 0 && outer > 1 {
+            self.fold_apart::<T, F>(outer, &mut states);
+        } else if self.results * PARTS <= total {
+            return self.fold_parts::<T, F>(total);
+        } else {
+            self.run::<T, F>(0..total, 0, &mut states);
+        }
+        states
+    }
+
+    /// The outermost axis is kept: its parts have results of their own.
+    fn fold_apart<T: Number, F: Fold<T>>(&self, outer: usize, states: &mut [F::State]) {
+        let (each, results) = (self.x.layout().num_elements() / outer, self.results / outer);
+        let group = CHUNK.div_ceil(each.max(1));
+        states.par_chunks_mut(results * group).enumerate().for_each(|(i, part)| {
+            let first = i * group;
+            let last = first + part.len() / results;
+            self.run::<T, F>(first * each..last * each, first * results, part);
+        });
+    }
+
+    /// The outermost axis is reduced: its parts have partial results, joined in order.
+    fn fold_parts<T: Number, F: Fold<T>>(&self, total: usize) -> Vec<F::State> {
+        let size = total.div_ceil(PARTS).max(CHUNK);
+        let part = |i: usize| {
+            let mut states = vec![F::IDENTITY; self.results];
+            self.run::<T, F>(i * size..total.min((i + 1) * size), 0, &mut states);
+            states
+        };
+        let parts: Vec<_> = (0..total.div_ceil(size)).into_par_iter().map(part).collect();
+        let join = |mut all: Vec<F::State>, part: Vec<F::State>| {
+            all.iter_mut().zip(part).for_each(|(a, b)| *a = F::join(*a, b));
+            all
+        };
+        parts.into_iter().reduce(join).unwrap_or_default()
+    }
+
+    /// Folds the steps of `range` into `states`, whose first belongs to result `first`.
+    fn run<T: Number, F: Fold<T>>(&self, range: Range<usize>, first: usize, states: &mut [F::State]) {
+        let xs = self.x.storage::<T>();
+        let [x_step, result_step] = self.nest.step();
+        self.nest.visit(range, |_, len, [at, result]| {
+            let row = (0..len).map(|i| xs[(at as isize + i as isize * x_step) as usize]);
+            let states = &mut states[result - first..];
+            match (x_step, result_step) {
+                (1, 0) => states[0] = F::join(states[0], fold_slice::<T, F>(&xs[at..at + len])),
+                (_, 0) => states[0] = row.fold(states[0], F::step),
+                _ => states.iter_mut().step_by(result_step as usize).zip(row).for_each(|(s, x)| *s = F::step(*s, x)),
+            }
+        });
+    }
+}
+
+fn fold_slice<T: Number, F: Fold<T>>(xs: &[T]) -> F::State {
+    let mut lanes = [F::IDENTITY; LANES];
+    let blocks = xs.chunks_exact(LANES);
+    let rest = blocks.remainder();
+    for block in blocks {
+        (0..LANES).for_each(|k| lanes[k] = F::step(lanes[k], block[k]));
+    }
+    let tail = rest.iter().fold(F::IDENTITY, |state, &x| F::step(state, x));
+    lanes.into_iter().fold(tail, F::join)
+}
+
+/// The sum, wide for floats and wrapping for integers.
+pub(crate) struct Sum;
+
+impl<T: Number> Fold<T> for Sum {
+    type State = T::Total;
+    type Result = T;
+
+    const IDENTITY: T::Total = T::Total::ZERO;
+
+    fn step(state: T::Total, x: T) -> T::Total {
+        state.plus(x.total())
+    }
+
+    fn join(a: T::Total, b: T::Total) -> T::Total {
+        a.plus(b)
+    }
+
+    fn finish(state: T::Total) -> T {
+        T::from_total(state)
+    }
+}
+
+/// The product, wide for floats and wrapping for integers.
+pub(crate) struct Product;
+
+impl<T: Number> Fold<T> for Product {
+    type State = T::Total;
+    type Result = T;
+
+    const IDENTITY: T::Total = T::Total::ONE;
+
+    fn step(state: T::Total, x: T) -> T::Total {
+        state.times(x.total())
+    }
+
+    fn join(a: T::Total, b: T::Total) -> T::Total {
+        a.times(b)
+    }
+
+    fn finish(state: T::Total) -> T {
+        T::from_total(state)
+    }
+}
+
+macro_rules! choice {
+    ($($(#[$doc:meta])* $name:ident, $identity:ident, $wins:tt;)*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name;
+
+        impl<T: Number> Fold<T> for $name {
+            type State = T;
+            type Result = T;
+
+            const IDENTITY: T = T::$identity;
+
+            fn step(state: T, x: T) -> T {
+                if x $wins state || x.is_unordered() { x } else { state }
+            }
+
+            fn join(a: T, b: T) -> T {
+                Self::step(a, b)
+            }
+
+            fn finish(state: T) -> T {
+                state
+            }
+        }
+    )*};
+}
+
+choice! {
+    /// The largest; NaN when there is one.
+    Max, LOWEST, >;
+    /// The smallest; NaN when there is one.
+    Min, HIGHEST, <;
+}
+
+macro_rules! truth {
+    ($($(#[$doc:meta])* $name:ident, $identity:literal, $combine:tt;)*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name;
+
+        impl<T: Number> Fold<T> for $name {
+            type State = bool;
+            type Result = u8;
+
+            const IDENTITY: bool = $identity;
+
+            fn step(state: bool, x: T) -> bool {
+                state $combine (x != T::default())
+            }
+
+            fn join(a: bool, b: bool) -> bool {
+                a $combine b
+            }
+
+            fn finish(state: bool) -> u8 {
+                state.into()
+            }
+        }
+    )*};
+}
+
+truth! {
+    /// 1 when no element is zero.
+    All, true, &;
+    /// 1 when an element is not zero.
+    Any, false, |;
+}

@@ -1,0 +1,42 @@
+//! Kernels that see one whole line of elements along an axis.
+
+use burn_backend::{Shape, TensorMetadata};
+use rayon::prelude::*;
+
+use super::{Number, memory, value};
+use crate::error::Result;
+use crate::value::Value;
+
+/// `f` of each line along `axis` of operands of one type and shape; it fills a line of length `len`.
+pub(crate) fn lines<T: Number, R: Number, const N: usize>(
+    operands: [&Value; N],
+    axis: usize,
+    len: usize,
+    f: impl Fn([&[T]; N], &mut [R]) + Sync,
+) -> Result<Value> {
+    let rank = operands[0].rank();
+    let to_last: Vec<usize> = (0..rank).filter(|&i| i != axis).chain([axis]).collect();
+    let mut moved = Vec::with_capacity(N);
+    for operand in operands {
+        moved.push(memory(operand)?.permute(&to_last).to_contiguous());
+    }
+    let mut shape = moved[0].shape().to_vec();
+    let width = std::mem::replace(&mut shape[rank - 1], len);
+    let mut out = bytemuck::zeroed_vec::<R>(shape.iter().product());
+    let sources: Vec<&[T]> = moved.iter().map(|t| t.storage::<T>()).collect();
+    out.par_chunks_mut(len.max(1)).enumerate().for_each(|(i, line)| {
+        f(std::array::from_fn(|k| &sources[k][i * width..(i + 1) * width]), line);
+    });
+    let back: Vec<usize> = (0..rank)
+        .map(|i| {
+            if i < axis {
+                i
+            } else if i == axis {
+                rank - 1
+            } else {
+                i - 1
+            }
+        })
+        .collect();
+    Ok(value(Shape::from(shape), out).permute(&back))
+}

@@ -1,0 +1,46 @@
+//! Kernels on the memory of the CPU backend, for what Burn lacks or answers differently from Nx.
+//!
+//! A kernel is written once for every element type and every memory layout. It reads plain [`Value`]s of one shape and
+//! makes a contiguous one.
+
+mod fold;
+mod lines;
+mod map;
+mod nest;
+mod number;
+mod scan;
+mod sort;
+mod special;
+
+pub(crate) use fold::{All, Any, Fold, Max, Min, Product, Sum, fold};
+pub(crate) use lines::lines;
+pub(crate) use map::{any, map, map_real, zip, zip_real};
+pub(crate) use number::{Float, Int, Number, Special, Total, for_float, for_int, for_number, for_types};
+pub(crate) use scan::{Pair, scan, scan_gradient};
+pub(crate) use sort::{argsort, sort};
+
+use burn_backend::Shape;
+use burn_flex::{FlexTensor, Layout};
+use burn_std::Bytes;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::types::Type;
+use crate::value::{Value, burn_type};
+
+/// The memory of a plain value.
+fn memory(value: &Value) -> Result<&FlexTensor> {
+    value.flex().ok_or_else(|| Error::invalid("kernel", "needs a plain tensor in the CPU's memory"))
+}
+
+/// A contiguous value of `shape` with the elements `data`.
+fn value<T: Number>(shape: Shape, data: Vec<T>) -> Value {
+    Value::from_flex(T::TYPE, FlexTensor::new(Bytes::from_elems(data), Layout::contiguous(shape), T::dtype()))
+}
+
+/// The same memory as elements of another type of the same width.
+pub(crate) fn reinterpret(x: &Value, dtype: Type) -> Result<Value> {
+    let x = memory(x)?;
+    let burn = burn_type("bitcast", dtype, &Device::Cpu)?;
+    Ok(Value::from_flex(dtype, FlexTensor::from_arc(x.data_arc(), x.layout().clone(), burn)))
+}

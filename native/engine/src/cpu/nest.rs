@@ -1,0 +1,86 @@
+//! One walk over the elements of several tensors of one shape.
+
+use std::ops::Range;
+
+use burn_flex::Layout;
+use rayon::prelude::*;
+
+/// Results that one task computes; smaller outputs stay on the calling thread.
+pub(super) const CHUNK: usize = 32 * 1024;
+
+/// A row-major walk over `N` tensors of one shape, cut into rows that every tensor crosses with one step.
+pub(super) struct Nest<const N: usize> {
+    /// Axes outside of a row, outermost first: length and each tensor's step.
+    outer: Vec<(usize, [isize; N])>,
+    /// Elements in a row.
+    len: usize,
+    /// Each tensor's step within a row.
+    step: [isize; N],
+    /// Each tensor's first element.
+    start: [usize; N],
+}
+
+impl<const N: usize> Nest<N> {
+    /// The walk over tensors of these layouts, whose shapes are equal. Neighbouring axes that every tensor crosses like
+    /// one are walked as one.
+    pub(super) fn new(layouts: [&Layout; N]) -> Self {
+        let mut axes: Vec<(usize, [isize; N])> = Vec::new();
+        for (axis, &len) in layouts[0].shape().iter().enumerate().filter(|&(_, &len)| len != 1) {
+            let step = layouts.map(|layout| layout.strides()[axis]);
+            match axes.last_mut() {
+                Some((outer, steps)) if (0..N).all(|k| steps[k] == step[k] * len as isize) => {
+                    (*outer, *steps) = (*outer * len, step);
+                }
+                _ => axes.push((len, step)),
+            }
+        }
+        let (len, step) = axes.pop().unwrap_or((1, [1; N]));
+        Self { outer: axes, len, step, start: layouts.map(Layout::start_offset) }
+    }
+
+    /// Fills `out`, which has one element for each step of the walk: `row` gets a part of a row, each tensor's first
+    /// element for it and each tensor's step.
+    pub(super) fn fill<R: Send>(&self, out: &mut [R], row: impl Fn(&mut [R], [usize; N], [isize; N]) + Sync) {
+        let fill = |first: usize, part: &mut [R]| {
+            self.visit(first..first + part.len(), |at, len, offsets| {
+                row(&mut part[at - first..at - first + len], offsets, self.step);
+            });
+        };
+        if out.len() <= CHUNK {
+            return fill(0, out);
+        }
+        out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, part)| fill(i * CHUNK, part));
+    }
+
+    /// Walks over the steps of `range`, a row or a part of one at a time: its first step, its length and each tensor's
+    /// first element.
+    pub(super) fn visit(&self, range: Range<usize>, mut row: impl FnMut(usize, usize, [usize; N])) {
+        let mut at = range.start;
+        while at < range.end {
+            let column = at % self.len;
+            let count = (range.end - at).min(self.len - column);
+            row(at, count, self.offsets(at / self.len, column));
+            at += count;
+        }
+    }
+
+    /// Each tensor's step within a row.
+    pub(super) fn step(&self) -> [isize; N] {
+        self.step
+    }
+
+    /// Length of the outermost axis and each tensor's step along it.
+    pub(super) fn outermost(&self) -> (usize, [isize; N]) {
+        self.outer.first().copied().unwrap_or((self.len, self.step))
+    }
+
+    fn offsets(&self, mut row: usize, column: usize) -> [usize; N] {
+        let mut at: [isize; N] = std::array::from_fn(|k| self.start[k] as isize + column as isize * self.step[k]);
+        for (len, steps) in self.outer.iter().rev() {
+            let index = (row % len) as isize;
+            row /= len;
+            (0..N).for_each(|k| at[k] += index * steps[k]);
+        }
+        at.map(|offset| offset as usize)
+    }
+}

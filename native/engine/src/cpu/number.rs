@@ -1,0 +1,255 @@
+//! The element types that kernels are generic over.
+
+use burn_backend::Element;
+use bytemuck::Pod;
+use half::{bf16, f16};
+use num_traits::{PrimInt, WrappingAdd, WrappingMul, WrappingNeg, WrappingSub};
+
+use crate::types::Type;
+
+/// An element as it lies in memory.
+pub(crate) trait Number: Element + Pod + PartialOrd + Send + Sync {
+    /// The type of a tensor of such elements.
+    const TYPE: Type;
+
+    /// Less than or equal to every number of the type.
+    const LOWEST: Self;
+
+    /// Greater than or equal to every number of the type.
+    const HIGHEST: Self;
+
+    /// What running sums and products are kept in: wide for floats, wrapping for integers.
+    type Total: Total;
+
+    /// The value as a sum of one.
+    fn total(self) -> Self::Total;
+
+    /// Rounded to nearest.
+    fn from_total(total: Self::Total) -> Self;
+
+    /// True for NaN alone.
+    fn is_unordered(self) -> bool {
+        self.partial_cmp(&self).is_none()
+    }
+}
+
+/// A running sum or product.
+pub(crate) trait Total: Copy + Send + Sync {
+    /// The sum of nothing.
+    const ZERO: Self;
+
+    /// The product of nothing.
+    const ONE: Self;
+
+    /// Sum.
+    fn plus(self, other: Self) -> Self;
+
+    /// Product.
+    fn times(self, other: Self) -> Self;
+}
+
+/// An integer, whose arithmetic wraps.
+pub(crate) trait Int: Number + PrimInt + WrappingAdd + WrappingMul + WrappingNeg + WrappingSub {
+    /// The low bits of `wide`.
+    fn wrap(wide: i128) -> Self;
+
+    /// The value itself.
+    fn widen(self) -> i128;
+}
+
+/// A float, computed with in a type that has the usual functions and rounded once.
+pub(crate) trait Float: Number {
+    /// The type functions are computed in.
+    type Math: num_traits::Float + Special + Send + Sync;
+
+    /// The value in the type of functions.
+    fn math(self) -> Self::Math;
+
+    /// Rounded to nearest.
+    fn round_from(math: Self::Math) -> Self;
+
+    /// The value as an `f64`.
+    fn to_f64(self) -> f64;
+
+    /// Rounded to nearest.
+    fn from_f64(wide: f64) -> Self;
+}
+
+/// Functions that the standard library lacks.
+pub(crate) trait Special {
+    /// 1 - erf(x), without loss of digits for large x.
+    fn erfc(self) -> Self;
+
+    /// The x with erf(x) = self.
+    fn erf_inv(self) -> Self;
+}
+
+impl Special for f32 {
+    fn erfc(self) -> Self {
+        libm::erfcf(self)
+    }
+
+    fn erf_inv(self) -> Self {
+        super::special::erf_inv_f32(self)
+    }
+}
+
+impl Special for f64 {
+    fn erfc(self) -> Self {
+        libm::erfc(self)
+    }
+
+    fn erf_inv(self) -> Self {
+        super::special::erf_inv_f64(self)
+    }
+}
+
+impl Total for f64 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+}
+
+macro_rules! ints {
+    ($($t:ident $dtype:ident)*) => {$(
+        impl Total for $t {
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+        }
+
+        impl Number for $t {
+            const TYPE: Type = Type::$dtype;
+            const LOWEST: Self = $t::MIN;
+            const HIGHEST: Self = $t::MAX;
+
+            type Total = Self;
+
+            fn total(self) -> Self {
+                self
+            }
+
+            fn from_total(total: Self) -> Self {
+                total
+            }
+        }
+
+        impl Int for $t {
+            fn wrap(wide: i128) -> Self {
+                wide as $t
+            }
+
+            fn widen(self) -> i128 {
+                self.into()
+            }
+        }
+    )*};
+}
+
+ints!(u8 U8 u16 U16 u32 U32 u64 U64 i8 S8 i16 S16 i32 S32 i64 S64);
+
+macro_rules! floats {
+    ($($t:ident $dtype:ident $math:ident, |$x:ident| $to:expr, $from:expr, $to_f64:expr, $from_f64:expr;)*) => {$(
+        impl Number for $t {
+            const TYPE: Type = Type::$dtype;
+            const LOWEST: Self = $t::NEG_INFINITY;
+            const HIGHEST: Self = $t::INFINITY;
+
+            type Total = f64;
+
+            fn total(self) -> f64 {
+                self.to_f64()
+            }
+
+            fn from_total(total: f64) -> Self {
+                Self::from_f64(total)
+            }
+        }
+
+        impl Float for $t {
+            type Math = $math;
+
+            fn math(self) -> $math {
+                let $x = self;
+                $to
+            }
+
+            fn round_from($x: $math) -> Self {
+                $from
+            }
+
+            fn to_f64(self) -> f64 {
+                let $x = self;
+                $to_f64
+            }
+
+            fn from_f64($x: f64) -> Self {
+                $from_f64
+            }
+        }
+    )*};
+}
+
+floats! {
+    f32 F32 f32, |x| x, x, x.into(), x as f32;
+    f64 F64 f64, |x| x, x, x, x;
+    f16 F16 f32, |x| x.to_f32(), f16::from_f32(x), f16::to_f64(x), f16::from_f64(x);
+    bf16 BF16 f32, |x| x.to_f32(), bf16::from_f32(x), bf16::to_f64(x), bf16::from_f64(x);
+}
+
+/// Evaluates `$body`, a `Result`, with `$t` as the Rust type of one of the listed `$dtype`s; an error for others.
+macro_rules! for_types {
+    ($dtype:expr, $t:ident => $body:expr, $($variant:ident $rust:ty),*) => {
+        match $dtype {
+            $($crate::types::Type::$variant => {
+                type $t = $rust;
+                $body
+            })*
+            other => Err($crate::error::Error::Unsupported {
+                op: "kernel".into(),
+                dtype: other,
+                device: $crate::device::Device::Cpu.to_string(),
+            }),
+        }
+    };
+}
+
+/// Evaluates `$body`, a `Result`, with `$t` as the Rust type of an integer `$dtype`.
+macro_rules! for_int {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        $crate::cpu::for_types!($dtype, $t => $body,
+            U8 u8, U16 u16, U32 u32, U64 u64, S8 i8, S16 i16, S32 i32, S64 i64)
+    };
+}
+
+/// Evaluates `$body`, a `Result`, with `$t` as the Rust type of a float `$dtype`.
+macro_rules! for_float {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        $crate::cpu::for_types!($dtype, $t => $body, F32 f32, F64 f64, F16 half::f16, BF16 half::bf16)
+    };
+}
+
+/// Evaluates `$body`, a `Result`, with `$t` as the Rust type of an integer or float `$dtype`.
+macro_rules! for_number {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        $crate::cpu::for_types!($dtype, $t => $body,
+            U8 u8, U16 u16, U32 u32, U64 u64, S8 i8, S16 i16, S32 i32, S64 i64,
+            F32 f32, F64 f64, F16 half::f16, BF16 half::bf16)
+    };
+}
+
+pub(crate) use {for_float, for_int, for_number, for_types};

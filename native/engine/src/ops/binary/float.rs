@@ -1,0 +1,101 @@
+//! Functions of two operands that answer floats, and their gradients.
+
+use burn_backend::ops::FloatTensorOps;
+use burn_dispatch::Dispatch;
+use num_traits::Float as _;
+
+use crate::cpu::{self, Float, for_float};
+use crate::error::{Error, Result};
+use crate::ops::cast;
+use crate::ops::gradient::{Rule, with_gradient};
+use crate::ops::promote::{merge, operand};
+use crate::ops::real::{Real, Test};
+use crate::program::{Binary, Unary};
+use crate::types::TensorType;
+use crate::value::Value;
+
+pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
+    let dtype = merge(merge(left.dtype(), right.dtype()), out.dtype);
+    let place = |value| operand(op.into(), value, dtype, &out.shape);
+    with_gradient(
+        [left, right],
+        |[left, right]| cast(apply(op, place(left)?, place(right)?)?, out.dtype),
+        |[left, right], y| rule(op, left.clone(), right.clone(), y.clone()),
+    )
+}
+
+/// The function `op` of two plain values of one float type and shape.
+fn apply(op: Binary, left: Value, right: Value) -> Result<Value> {
+    let burn = match op {
+        Binary::Add => Dispatch::float_add,
+        Binary::Subtract => Dispatch::float_sub,
+        Binary::Multiply => Dispatch::float_mul,
+        Binary::Divide => Dispatch::float_div,
+        _ => return for_float!(left.dtype(), T => kernel::<T>(op, &left, &right)),
+    };
+    Ok(Value::new(left.dtype(), burn(left.into_tensor(), right.into_tensor())))
+}
+
+fn kernel<T: Float>(op: Binary, left: &Value, right: &Value) -> Result<Value> {
+    match op {
+        Binary::Atan2 => cpu::zip_real::<T>(left, right, |a, b| a.atan2(b)),
+        Binary::Max => cpu::zip(left, right, |a: T, b: T| if a > b || a.is_unordered() { a } else { b }),
+        Binary::Min => cpu::zip(left, right, |a: T, b: T| if a < b || a.is_unordered() { a } else { b }),
+        Binary::Pow => cpu::zip_real::<T>(left, right, |a, b| a.powf(b)),
+        Binary::Remainder => cpu::zip_real::<T>(left, right, |a, b| a % b),
+        _ => Err(Error::Unsupported { op: <&str>::from(op).into(), dtype: T::TYPE, device: left.device().to_string() }),
+    }
+}
+
+fn rule(op: Binary, left: Value, right: Value, y: Value) -> Rule {
+    match op {
+        Binary::Add => Box::new(|_, g| Ok(g)),
+        Binary::Subtract => Box::new(|i, g| if i == 0 { Ok(g) } else { Ok((-Real::new(&g)?).value()) }),
+        _ => Box::new(move |i, g| {
+            let (left, right, y, g) = (Real::new(&left)?, Real::new(&right)?, Real::new(&y)?, Real::new(&g)?);
+            let gradient = if i == 0 { for_left(op, left, right, y, g) } else { for_right(op, left, right, y, g) };
+            Ok(gradient?.value())
+        }),
+    }
+}
+
+/// The gradient of the left operand from the gradient `g` of y = op(a, b).
+fn for_left(op: Binary, a: Real, b: Real, y: Real, g: Real) -> Result<Real> {
+    Ok(match op {
+        Binary::Atan2 => g * (b.clone() / (a.clone() * a + b.clone() * b)),
+        Binary::Divide => g / b,
+        Binary::Max | Binary::Min => g * share(&a, &b, &y)?,
+        Binary::Multiply => g * b,
+        Binary::Pow => {
+            let exponent = (b.clone() - 1.0).replace(b.compare_number(Test::Equal, 0.0), 1.0);
+            g * (b * a.pow(exponent))
+        }
+        Binary::Remainder => g,
+        _ => return Err(no_gradient(op)),
+    })
+}
+
+/// The gradient of the right operand from the gradient `g` of y = op(a, b).
+fn for_right(op: Binary, a: Real, b: Real, y: Real, g: Real) -> Result<Real> {
+    Ok(match op {
+        Binary::Atan2 => -(g * (a.clone() / (a.clone() * a + b.clone() * b))),
+        Binary::Divide => -(g * (y / b)),
+        Binary::Max | Binary::Min => g * share(&b, &a, &y)?,
+        Binary::Multiply => g * a,
+        Binary::Pow => {
+            let base = a.clone().replace(a.compare_number(Test::Equal, 0.0), 1.0);
+            g * (base.apply(Unary::Log)? * y)
+        }
+        Binary::Remainder => -(g * (a / b).apply(Unary::Floor)?),
+        _ => return Err(no_gradient(op)),
+    })
+}
+
+/// The part of an extremum's gradient that `own` gets: all of it, half where `other` is equal, none where it lost.
+fn share(own: &Real, other: &Real, y: &Real) -> Result<Real> {
+    Ok(y.ones_where_equal(own)? / (y.ones_where_equal(other)? + 1.0))
+}
+
+fn no_gradient(op: Binary) -> Error {
+    Error::invalid(<&str>::from(op), "has no gradient")
+}

@@ -1,0 +1,117 @@
+//! Functions of two integers that answer integers. Arithmetic wraps.
+
+use std::cmp::{max, min};
+
+use crate::cpu::{self, Int, for_int};
+use crate::error::{Error, Result};
+use crate::ops::cast;
+use crate::ops::promote::{is_mixed, merge, operand, zip_mixed};
+use crate::program::Binary;
+use crate::types::{Class, TensorType, Type};
+use crate::value::Value;
+
+pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
+    match op {
+        Binary::LeftShift | Binary::RightShift => shift(op, left, right, out),
+        Binary::Pow => pow(left, right, out),
+        Binary::Quotient | Binary::Remainder | Binary::Max | Binary::Min => exact(op, left, right, out),
+        _ => wrapping(op, left, right, out),
+    }
+}
+
+/// Functions whose low bits depend on low bits only: computed in the result's type.
+fn wrapping(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
+    let place = |value| operand(op.into(), value, out.dtype, &out.shape);
+    let (left, right) = (place(left)?, place(right)?);
+    for_int!(out.dtype, T => match op {
+        Binary::Add => cpu::zip(&left, &right, |a: T, b: T| a.wrapping_add(b)),
+        Binary::Subtract => cpu::zip(&left, &right, |a: T, b: T| a.wrapping_sub(b)),
+        Binary::Multiply => cpu::zip(&left, &right, |a: T, b: T| a.wrapping_mul(b)),
+        Binary::BitwiseAnd => cpu::zip(&left, &right, |a: T, b: T| a & b),
+        Binary::BitwiseOr => cpu::zip(&left, &right, |a: T, b: T| a | b),
+        Binary::BitwiseXor => cpu::zip(&left, &right, |a: T, b: T| a ^ b),
+        _ => Err(Error::Unsupported { op: <&str>::from(op).into(), dtype: out.dtype, device: left.device().to_string() }),
+    })
+}
+
+/// Functions that need the operands' exact values.
+fn exact(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
+    let name = <&str>::from(op);
+    if matches!(op, Binary::Quotient | Binary::Remainder) && any(&right, |n| n == 0)? {
+        return Err(Error::invalid(name, "division by zero"));
+    }
+    // A signed operand of an unsigned result is a constant that fits: anything else would have made the result signed.
+    let unsigned = out.dtype.class() == Class::Unsigned;
+    if !unsigned && is_mixed(left.dtype(), right.dtype()) {
+        let wide = zip_mixed(name, [left, right], &out.shape, |a, b| i64::wrap(divide_or_choose(op, a, b)))?;
+        return cast(wide, out.dtype);
+    }
+    let dtype = if unsigned { out.dtype } else { merge(left.dtype(), right.dtype()) };
+    let (left, right) = (operand(name, left, dtype, &out.shape)?, operand(name, right, dtype, &out.shape)?);
+    let result = for_int!(dtype, T => match op {
+        Binary::Quotient => cpu::zip(&left, &right, |a: T, b: T| a.checked_div(b).unwrap_or(a)),
+        Binary::Remainder => cpu::zip(&left, &right, |a: T, b: T| a.checked_rem(b).unwrap_or(0)),
+        Binary::Max => cpu::zip(&left, &right, |a: T, b: T| max(a, b)),
+        _ => cpu::zip(&left, &right, |a: T, b: T| min(a, b)),
+    })?;
+    cast(result, out.dtype)
+}
+
+fn divide_or_choose(op: Binary, a: i128, b: i128) -> i128 {
+    match op {
+        Binary::Quotient => a / b,
+        Binary::Remainder => a % b,
+        Binary::Max => max(a, b),
+        _ => min(a, b),
+    }
+}
+
+/// Shifts past the width leave no bit, or the sign alone. The shifted operand keeps its own type to the right, where
+/// its sign and width matter.
+fn shift(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
+    let name = <&str>::from(op);
+    if any(&right, |n| n < 0)? {
+        return Err(Error::invalid(name, "cannot shift by a negative number"));
+    }
+    let dtype = if op == Binary::LeftShift { out.dtype } else { left.dtype() };
+    let left = operand(name, left, dtype, &out.shape)?;
+    let counts = for_int!(right.dtype(), T => cpu::map(&right, |n: T| n.widen().min(64) as u8))?;
+    let counts = operand(name, counts, Type::U8, &out.shape)?;
+    let bits = dtype.bits() as u8;
+    let shifted = for_int!(dtype, T => match op {
+        Binary::LeftShift => cpu::zip(&left, &counts, |x: T, n: u8| if n < bits { x << n } else { 0 }),
+        _ => cpu::zip(&left, &counts, |x: T, n: u8| if n < bits { x >> n } else { sign_bits(x) }),
+    })?;
+    cast(shifted, out.dtype)
+}
+
+/// All ones below zero, else zero.
+fn sign_bits<T: Int>(x: T) -> T {
+    if x < T::zero() { !T::zero() } else { T::zero() }
+}
+
+fn pow(left: Value, right: Value, out: &TensorType) -> Result<Value> {
+    if any(&right, |n| n < 0)? {
+        return Err(Error::invalid("pow", "an integer to a negative power is no integer; use floats"));
+    }
+    let left = operand("pow", left, out.dtype, &out.shape)?;
+    let right = operand("pow", right, Type::U64, &out.shape)?;
+    for_int!(out.dtype, T => cpu::zip(&left, &right, wrapping_pow::<T>))
+}
+
+fn wrapping_pow<T: Int>(mut base: T, mut exponent: u64) -> T {
+    let mut result = T::one();
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result = result.wrapping_mul(&base);
+        }
+        base = base.wrapping_mul(&base);
+        exponent >>= 1;
+    }
+    result
+}
+
+/// Whether `test` holds for any element.
+fn any(x: &Value, test: impl Fn(i128) -> bool + Sync) -> Result<bool> {
+    for_int!(x.dtype(), T => cpu::any(x, |x: T| test(x.widen())))
+}

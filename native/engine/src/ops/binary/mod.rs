@@ -1,0 +1,35 @@
+//! Elementwise functions of two operands.
+
+mod float;
+mod int;
+mod predicate;
+
+use crate::error::Result;
+use crate::ops::Call;
+use crate::program::Binary;
+use crate::types::TensorType;
+use crate::value::Value;
+
+pub(super) fn run(op: Binary, mut call: Call<'_>) -> Result<Value> {
+    let [left, right] = call.args()?;
+    let out = call.out()?;
+    if [left.dtype(), right.dtype(), out.dtype].iter().any(|t| t.burn().is_none()) {
+        return Err(call.unsupported());
+    }
+    if op.is_predicate() {
+        return predicate::run(op, left.untracked(), right.untracked(), out);
+    }
+    let integers = left.dtype().is_int() && right.dtype().is_int();
+    if !out.dtype.is_float() && !integers {
+        return Err(call.unsupported());
+    }
+    compute(op, left, right, out)
+}
+
+/// The arithmetic `op` of floats answering floats, or of integers answering integers.
+pub(super) fn compute(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
+    match out.dtype.is_float() {
+        true => float::run(op, left, right, out),
+        false => int::run(op, left, right, out),
+    }
+}
