@@ -32,13 +32,16 @@ macro_rules! by_class {
     ($value:expr, $float:expr, $int:expr) => {{
         let value = $value;
         let tensor = if value.dtype.is_float() { $float(value.tensor) } else { $int(value.tensor) };
-        Value { dtype: value.dtype, tensor }
+        Value::new(value.dtype, tensor)
     }};
 }
 
 impl Value {
-    /// Wraps a tensor of Burn that holds elements of `dtype`.
-    pub fn new(dtype: Type, tensor: DispatchTensor) -> Self {
+    /// Wraps a tensor of Burn that holds elements of `dtype`. Integers never take part in autodiff.
+    pub fn new(dtype: Type, mut tensor: DispatchTensor) -> Self {
+        if !dtype.is_float() {
+            tensor.autodiff = DispatchAutodiffContext::Disabled;
+        }
         Self { dtype, tensor }
     }
 
@@ -280,7 +283,7 @@ impl Value {
         } else {
             Dispatch::bool_into_int(mask, burn.into())
         };
-        Ok(Self { dtype, tensor })
+        Ok(Self::new(dtype, tensor))
     }
 }
 

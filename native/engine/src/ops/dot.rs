@@ -1,10 +1,78 @@
-//! Tensor contraction.
+//! Tensor contraction, as one batched product of matrices.
+
+use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_dispatch::Dispatch;
 
 use crate::error::Result;
-use crate::ops::Call;
+use crate::ops::shape::permute;
+use crate::ops::{Call, cast, check};
 use crate::program::Dot;
+use crate::types::Type;
 use crate::value::Value;
 
-pub(super) fn dot(_attrs: &Dot, call: Call<'_>) -> Result<Value> {
-    Err(call.unsupported())
+pub(super) fn dot(attrs: &Dot, mut call: Call<'_>) -> Result<Value> {
+    let [lhs, rhs] = call.args()?;
+    let out = call.out()?;
+    let left = Roles::new(&call, &lhs, &attrs.lhs_batch, &attrs.lhs_contract)?;
+    let right = Roles::new(&call, &rhs, &attrs.rhs_batch, &attrs.rhs_contract)?;
+    let shared = |roles: &Roles| (roles.lengths(roles.batch), roles.lengths(roles.contract));
+    if shared(&left) != shared(&right) {
+        return Err(call.invalid(format!("{} and {} differ on the axes that {attrs:?} pairs", lhs.ty(), rhs.ty())));
+    }
+    let shape = [left.lengths(left.batch), left.lengths(&left.free), right.lengths(&right.free)].concat();
+    check::result_shape(&call, &shape)?;
+    if shape.contains(&0) || left.lengths(left.contract).contains(&0) {
+        return Value::full(out, 0.0, call.device);
+    }
+    let compute = compute_type(out.dtype);
+    let lhs = left.matrices(cast(lhs, compute)?, &left.free, left.contract);
+    let rhs = right.matrices(cast(rhs, compute)?, right.contract, &right.free);
+    cast(matmul(lhs, rhs).reshape(&shape), out.dtype)
+}
+
+/// What each axis of an operand does.
+struct Roles<'a> {
+    shape: Vec<usize>,
+    batch: &'a [usize],
+    contract: &'a [usize],
+    free: Vec<usize>,
+}
+
+impl<'a> Roles<'a> {
+    fn new(call: &Call<'_>, value: &Value, batch: &'a [usize], contract: &'a [usize]) -> Result<Self> {
+        check::axes(call, &[batch, contract].concat(), value)?;
+        let free = (0..value.rank()).filter(|axis| !batch.contains(axis) && !contract.contains(axis)).collect();
+        Ok(Self { shape: value.shape(), batch, contract, free })
+    }
+
+    fn lengths(&self, axes: &[usize]) -> Vec<usize> {
+        axes.iter().map(|&axis| self.shape[axis]).collect()
+    }
+
+    /// The operand as `[batch, rows, columns]`, or `[rows, columns]` when it has no batch axes.
+    fn matrices(&self, value: Value, rows: &[usize], columns: &[usize]) -> Value {
+        let size = |axes: &[usize]| self.lengths(axes).iter().product();
+        let mut matrices = vec![size(rows), size(columns)];
+        if !self.batch.is_empty() {
+            matrices.insert(0, size(self.batch));
+        }
+        let value = permute(value, &[self.batch, rows, columns].concat());
+        if value.shape() == matrices { value } else { value.reshape(&matrices) }
+    }
+}
+
+/// The type that a product is summed in. Integers wrap, so a wider type of either sign gives the same low bits.
+fn compute_type(out: Type) -> Type {
+    match out {
+        Type::BF16 | Type::F16 => Type::F32,
+        _ if !out.is_int() => out,
+        _ if out.bits() <= 32 => Type::S32,
+        _ => Type::S64,
+    }
+}
+
+fn matmul(lhs: Value, rhs: Value) -> Value {
+    let dtype = lhs.dtype();
+    let product = if dtype.is_float() { Dispatch::float_matmul } else { Dispatch::int_matmul };
+    Value::new(dtype, product(lhs.into_tensor(), rhs.into_tensor()))
 }

@@ -6,6 +6,7 @@
 mod autodiff;
 mod binary;
 mod cast;
+mod check;
 mod conv;
 mod create;
 mod dot;

@@ -1,0 +1,80 @@
+//! Reading and writing parts of a tensor.
+
+mod gather;
+mod positions;
+
+pub(super) use gather::{gather, indexed_add, indexed_put, take, take_along_axis};
+
+use crate::error::Result;
+use crate::ops::shape::range;
+use crate::ops::{Call, cast, check};
+use crate::program::{DynamicSlice, Slice};
+use crate::value::Value;
+
+pub(super) fn slice(attrs: &Slice, mut call: Call<'_>) -> Result<Value> {
+    let [value] = call.args()?;
+    check::one_each(&call, "start", &attrs.starts, value.rank())?;
+    cut(&call, value, &attrs.starts, &attrs.lengths, &attrs.strides)
+}
+
+/// Operands: tensor, then one start for each axis, which is clamped so that the slice fits.
+pub(super) fn dynamic_slice(attrs: &DynamicSlice, mut call: Call<'_>) -> Result<Value> {
+    let mut operands = check::at_least(&mut call, 1)?;
+    let starts = operands.split_off(1);
+    let [value] = operands.try_into().map_err(|_| call.invalid("has no tensor"))?;
+    check::one_each(&call, "length", &attrs.lengths, value.rank())?;
+    let starts = clamped_starts(&call, &starts, &value, &attrs.lengths)?;
+    cut(&call, value, &starts, &attrs.lengths, &attrs.strides)
+}
+
+/// Operands: tensor, slice, then one start for each axis, which is clamped so that the slice fits.
+pub(super) fn put_slice(mut call: Call<'_>) -> Result<Value> {
+    let mut operands = check::at_least(&mut call, 2)?;
+    let starts = operands.split_off(2);
+    let [value, part] = operands.try_into().map_err(|_| call.invalid("has no slice"))?;
+    let dtype = call.out()?.dtype;
+    if part.rank() != value.rank() {
+        return Err(call.invalid(format!("{} has not the rank of {}", part.ty(), value.ty())));
+    }
+    check::result_shape(&call, &value.shape())?;
+    let lengths = part.shape();
+    let starts = clamped_starts(&call, &starts, &value, &lengths)?;
+    let (value, part) = (cast(value, dtype)?, cast(part, dtype)?);
+    if part.is_empty() {
+        return Ok(value);
+    }
+    let ranges: Vec<_> = starts.iter().zip(&lengths).map(|(&start, &length)| range(start, start + length, 1)).collect();
+    Ok(value.slice_assign(&ranges, part))
+}
+
+fn cut(call: &Call<'_>, value: Value, starts: &[usize], lengths: &[usize], strides: &[usize]) -> Result<Value> {
+    let shape = value.shape();
+    check::one_each(call, "length", lengths, shape.len())?;
+    check::steps(call, "strides", strides, shape.len())?;
+    let fits = |axis: usize| starts[axis].checked_add(lengths[axis]).is_some_and(|end| end <= shape[axis]);
+    if !(0..shape.len()).all(fits) {
+        return Err(call.invalid(format!("{lengths:?} elements from {starts:?} are not all in {}", value.ty())));
+    }
+    let cut: Vec<usize> = lengths.iter().zip(strides).map(|(&length, &stride)| length.div_ceil(stride)).collect();
+    check::result_shape(call, &cut)?;
+    if cut == shape {
+        return Ok(value);
+    }
+    let ranges: Vec<_> =
+        (0..shape.len()).map(|axis| range(starts[axis], starts[axis] + lengths[axis], strides[axis])).collect();
+    Ok(value.slice(&ranges))
+}
+
+/// The start of each axis, moved so that `lengths` elements from it are inside of `value`.
+fn clamped_starts(call: &Call<'_>, starts: &[Value], value: &Value, lengths: &[usize]) -> Result<Vec<usize>> {
+    check::one_each(call, "start", starts, value.rank())?;
+    let clamp = |(start, (&size, &length)): (&Value, (&usize, &usize))| {
+        let room = size.checked_sub(length);
+        let room = room.ok_or_else(|| call.invalid(format!("{lengths:?} elements do not fit in {}", value.ty())))?;
+        match positions::read(call, start)?[..] {
+            [start] => Ok(start.clamp(0, room as i128) as usize),
+            _ => Err(call.invalid(format!("a start must be a scalar, got {}", start.ty()))),
+        }
+    };
+    starts.iter().zip(value.shape().iter().zip(lengths)).map(clamp).collect()
+}

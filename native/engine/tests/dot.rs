@@ -1,0 +1,144 @@
+//! Contractions against a sum over index loops.
+
+mod tools;
+
+use ex_burn_engine::program::{Dot, Op};
+use ex_burn_engine::{Type, Value};
+use tools::*;
+
+fn dot(lhs_contract: &[usize], lhs_batch: &[usize], rhs_contract: &[usize], rhs_batch: &[usize]) -> Dot {
+    Dot {
+        lhs_contract: lhs_contract.to_vec(),
+        lhs_batch: lhs_batch.to_vec(),
+        rhs_contract: rhs_contract.to_vec(),
+        rhs_batch: rhs_batch.to_vec(),
+    }
+}
+
+fn free(rank: usize, batch: &[usize], contract: &[usize]) -> Vec<usize> {
+    (0..rank).filter(|axis| !batch.contains(axis) && !contract.contains(axis)).collect()
+}
+
+/// The contraction by definition, and its shape.
+fn by_loops(d: &Dot, a: &[f64], a_shape: &[usize], b: &[f64], b_shape: &[usize]) -> (Vec<usize>, Vec<f64>) {
+    let a_free = free(a_shape.len(), &d.lhs_batch, &d.lhs_contract);
+    let b_free = free(b_shape.len(), &d.rhs_batch, &d.rhs_contract);
+    let lengths = |axes: &[usize], shape: &[usize]| axes.iter().map(|&axis| shape[axis]).collect::<Vec<_>>();
+    let shape = [lengths(&d.lhs_batch, a_shape), lengths(&a_free, a_shape), lengths(&b_free, b_shape)].concat();
+    let summed = lengths(&d.lhs_contract, a_shape);
+    let mut result = vec![];
+    each_index(&shape, |out| {
+        let (batch, rest) = out.split_at(d.lhs_batch.len());
+        let (left, right) = rest.split_at(a_free.len());
+        let mut sum = 0.0;
+        each_index(&summed, |k| {
+            let place = |axes: [&[usize]; 3], indices: [&[usize]; 3], shape: &[usize]| {
+                let mut index = vec![0; shape.len()];
+                for (axes, values) in axes.iter().zip(indices) {
+                    axes.iter().zip(values).for_each(|(&axis, &value)| index[axis] = value);
+                }
+                position(&index, shape)
+            };
+            sum += a[place([&d.lhs_batch, &a_free, &d.lhs_contract], [batch, left, k], a_shape)]
+                * b[place([&d.rhs_batch, &b_free, &d.rhs_contract], [batch, right, k], b_shape)];
+        });
+        result.push(sum);
+    });
+    (shape, result)
+}
+
+type Case = (Dot, &'static [usize], &'static [usize]);
+
+fn cases() -> Vec<Case> {
+    vec![
+        (dot(&[1], &[], &[0], &[]), &[2, 3], &[3, 4]),
+        (dot(&[0], &[], &[0], &[]), &[3, 2], &[3, 4]),
+        (dot(&[1], &[], &[1], &[]), &[2, 3], &[4, 3]),
+        (dot(&[0], &[], &[0], &[]), &[3], &[3]),
+        (dot(&[], &[], &[], &[]), &[], &[]),
+        (dot(&[], &[], &[], &[]), &[2, 2], &[3]),
+        (dot(&[2], &[], &[0], &[]), &[2, 2, 3], &[3, 2]),
+        (dot(&[0, 1], &[], &[1, 0], &[]), &[2, 3, 2], &[3, 2, 2]),
+        (dot(&[2, 0], &[], &[0, 1], &[]), &[2, 3, 4], &[4, 2]),
+        (dot(&[2], &[0], &[1], &[0]), &[2, 3, 4], &[2, 4, 2]),
+        (dot(&[1], &[0], &[2], &[0]), &[2, 3, 4], &[2, 2, 3]),
+        (dot(&[3], &[0, 1], &[2], &[0, 1]), &[2, 2, 3, 2], &[2, 2, 2, 3]),
+        (dot(&[1], &[0, 2], &[0], &[1, 2]), &[2, 3, 2], &[3, 2, 2]),
+        (dot(&[], &[0], &[], &[0]), &[3], &[3]),
+        (dot(&[1], &[], &[0], &[]), &[2, 0], &[0, 3]),
+        (dot(&[1], &[], &[0], &[]), &[0, 2], &[2, 3]),
+    ]
+}
+
+#[test]
+fn contracts_any_axes_in_every_type() {
+    for (attrs, a_shape, b_shape) in cases() {
+        let (a, b) = (noise(1, a_shape.iter().product(), 5), noise(2, b_shape.iter().product(), 5));
+        let (shape, expected) = by_loops(&attrs, &a, a_shape, &b, b_shape);
+        for dtype in TYPES {
+            let (lhs, rhs) = (tensor(dtype, a_shape, &a), tensor(dtype, b_shape, &b));
+            let wrapped = numbers(&tensor(dtype, &shape, &expected));
+            let result = run(Op::Dot(attrs.clone()), &[lhs, rhs], &ty(dtype, &shape));
+            assert_eq!(numbers(&result), wrapped, "{attrs:?} of {dtype}");
+        }
+    }
+}
+
+#[test]
+fn mixes_types() {
+    let matrix = Op::Dot(dot(&[1], &[], &[0], &[]));
+    let operands = [tensor(Type::U8, &[1, 2], &[200., 3.]), tensor(Type::F32, &[2, 1], &[0.5, -1.])];
+    assert_eq!(numbers(&run(matrix.clone(), &operands, &ty(Type::F32, &[1, 1]))), [97.]);
+    let operands = [tensor(Type::U8, &[1, 2], &[200., 3.]), tensor(Type::S64, &[2, 1], &[-2., 1.])];
+    assert_eq!(numbers(&run(matrix, &operands, &ty(Type::S64, &[1, 1]))), [-397.]);
+}
+
+#[test]
+fn integers_wrap() {
+    let vector = Op::Dot(dot(&[0], &[], &[0], &[]));
+    let big = Value::from_bytes(&ty(Type::U64, &[1]), (u64::MAX - 1).to_le_bytes().to_vec(), &Default::default());
+    let operands = [big.expect("eight bytes"), tensor(Type::U64, &[1], &[3.])];
+    let bytes = run(vector.clone(), &operands, &ty(Type::U64, &[])).into_bytes().expect("readable");
+    assert_eq!(bytes, (u64::MAX - 1).wrapping_mul(3).to_le_bytes());
+    let operands = [tensor(Type::S8, &[2], &[100., 100.]), tensor(Type::S8, &[2], &[100., 1.])];
+    assert_eq!(numbers(&run(vector, &operands, &ty(Type::S8, &[]))), [f64::from((10_000i32 + 100) as i8)]);
+}
+
+#[test]
+fn low_precision_is_summed_in_f32() {
+    let ones = vec![1.0; 1000];
+    for dtype in [Type::F16, Type::BF16] {
+        let operands = [tensor(dtype, &[1000], &ones), tensor(dtype, &[1000], &ones)];
+        let sum = run(Op::Dot(dot(&[0], &[], &[0], &[])), &operands, &ty(dtype, &[]));
+        assert_eq!(numbers(&sum), [1000.], "{dtype}");
+    }
+}
+
+#[test]
+fn refuses_what_does_not_fit() {
+    let (a, b) = (iota(Type::F32, &[2, 3]), iota(Type::F32, &[3, 4]));
+    let cases = [
+        (dot(&[0], &[], &[0], &[]), vec![2usize, 4]),
+        (dot(&[2], &[], &[0], &[]), vec![2, 4]),
+        (dot(&[1, 1], &[], &[0, 0], &[]), vec![2, 4]),
+        (dot(&[1], &[1], &[0], &[0]), vec![2, 4]),
+        (dot(&[1], &[0], &[0], &[]), vec![2, 4]),
+        (dot(&[1], &[], &[0], &[]), vec![4, 2]),
+    ];
+    for (attrs, out) in cases {
+        let message = error(Op::Dot(attrs), &[a.clone(), b.clone()], &ty(Type::F32, &out));
+        assert!(message.starts_with("dot: "), "{message}");
+    }
+}
+
+#[test]
+fn gradients_flow_through() {
+    for (attrs, a_shape, b_shape) in cases() {
+        let (a, b) = (noise(3, a_shape.iter().product(), 5), noise(4, b_shape.iter().product(), 5));
+        let (shape, _) = by_loops(&attrs, &a, a_shape, &b, b_shape);
+        if !shape.contains(&0) && !a_shape.contains(&0) {
+            let operands = [tensor(Type::F64, a_shape, &a), tensor(Type::F64, b_shape, &b)];
+            check_gradients(Op::Dot(attrs), &operands, &shape);
+        }
+    }
+}

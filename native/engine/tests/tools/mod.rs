@@ -1,0 +1,149 @@
+//! What the tests of operations share.
+#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses some of it")]
+
+use burn_backend::AutodiffBackend;
+use burn_backend::ops::FloatTensorOps;
+use burn_dispatch::{Dispatch, DispatchAutodiffContext};
+use ex_burn_engine::exec::instruction;
+use ex_burn_engine::ops::cast;
+use ex_burn_engine::program::Op;
+use ex_burn_engine::{Device, Error, TensorType, Type, Value, scalar};
+
+/// Types that hold small whole numbers exactly.
+pub const TYPES: [Type; 12] = [
+    Type::U8,
+    Type::U16,
+    Type::U32,
+    Type::U64,
+    Type::S8,
+    Type::S16,
+    Type::S32,
+    Type::S64,
+    Type::BF16,
+    Type::F16,
+    Type::F32,
+    Type::F64,
+];
+
+pub fn ty(dtype: Type, shape: &[usize]) -> TensorType {
+    TensorType::new(dtype, shape)
+}
+
+pub fn tensor(dtype: Type, shape: &[usize], numbers: &[f64]) -> Value {
+    let bytes = numbers.iter().flat_map(|&n| scalar::from_f64(dtype, n).expect("a real type")).collect();
+    Value::from_bytes(&ty(dtype, shape), bytes, &Device::Cpu).expect("as many numbers as the shape holds")
+}
+
+/// 0, 1, 2 ... in `shape`.
+pub fn iota(dtype: Type, shape: &[usize]) -> Value {
+    let numbers: Vec<f64> = (0..shape.iter().product()).map(|n: usize| n as f64).collect();
+    tensor(dtype, shape, &numbers)
+}
+
+pub fn numbers(value: &Value) -> Vec<f64> {
+    let dtype = value.dtype();
+    let bytes = value.untracked().into_bytes().expect("readable");
+    bytes.chunks_exact(dtype.size()).map(|b| scalar::to_f64(dtype, b).expect("a real type")).collect()
+}
+
+pub fn try_run(op: Op, inputs: &[Value], out: &TensorType) -> Result<Value, Error> {
+    instruction(&op, inputs.to_vec(), std::slice::from_ref(out), &Device::Cpu).map(|mut results| results.remove(0))
+}
+
+pub fn run(op: Op, inputs: &[Value], out: &TensorType) -> Value {
+    try_run(op.clone(), inputs, out).unwrap_or_else(|error| panic!("{op:?}: {error}"))
+}
+
+/// The message of the error that the operation must answer.
+pub fn error(op: Op, inputs: &[Value], out: &TensorType) -> String {
+    match try_run(op.clone(), inputs, out) {
+        Ok(value) => panic!("{op:?} answered {}", value.ty()),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Whole numbers that look random, `-range..=range`.
+pub fn noise(seed: u64, count: usize, range: i64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
+    let next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as i64 % (2 * range + 1) - range
+    };
+    std::iter::repeat_with(next).take(count).map(|n| n as f64).collect()
+}
+
+/// A tensor that autodiff follows.
+pub fn tracked(value: &Value) -> Value {
+    let tensor = Dispatch::from_inner(value.tensor().clone());
+    Value::new(value.dtype(), Dispatch::float_set_require_grad(tensor, true))
+}
+
+/// Gradients of `sum(weights * op(inputs))` for the tracked `inputs`.
+pub fn gradients(op: &Op, inputs: &[Value], out: &TensorType, weights: &Value) -> Vec<Vec<f64>> {
+    let line = [weights.len()];
+    let result = run(op.clone(), inputs, out).reshape(&line);
+    let weighted = Dispatch::float_mul(result.into_tensor(), weights.clone().reshape(&line).into_tensor());
+    let grads = Dispatch::backward(Dispatch::float_sum(weighted));
+    let followed = |input: &Value| input.tensor().autodiff != DispatchAutodiffContext::Disabled;
+    let gradient = |input: &Value| match followed(input).then(|| Dispatch::grad(input.tensor(), &grads)).flatten() {
+        Some(tensor) => numbers(&Value::new(input.dtype(), tensor)),
+        None => vec![0.0; input.len()],
+    };
+    inputs.iter().filter(|input| input.dtype().is_float()).map(gradient).collect()
+}
+
+/// Compares the gradient of each float operand, in f64, with central differences.
+pub fn check_gradients(op: Op, inputs: &[Value], out_shape: &[usize]) {
+    let out = ty(Type::F64, out_shape);
+    let weights = noise(7, out_shape.iter().product(), 5);
+    let weights_value = tensor(Type::F64, out_shape, &weights);
+    let followed: Vec<Value> =
+        inputs.iter().map(|v| if v.dtype().is_float() { tracked(v) } else { v.clone() }).collect();
+    let got = gradients(&op, &followed, &out, &weights_value);
+    let loss = |inputs: &[Value]| -> f64 {
+        numbers(&run(op.clone(), inputs, &out)).iter().zip(&weights).map(|(a, b)| a * b).sum()
+    };
+    let float_at: Vec<usize> = (0..inputs.len()).filter(|&i| inputs[i].dtype().is_float()).collect();
+    for (&at, got) in float_at.iter().zip(&got) {
+        let base = numbers(&inputs[at]);
+        for element in 0..base.len() {
+            let at_offset = |offset: f64| {
+                let mut moved = base.clone();
+                moved[element] += offset;
+                let mut inputs = inputs.to_vec();
+                inputs[at] = tensor(Type::F64, &inputs[at].shape(), &moved);
+                loss(&inputs)
+            };
+            let slope = (at_offset(1e-3) - at_offset(-1e-3)) / 2e-3;
+            assert!(
+                (slope - got[element]).abs() < 1e-6 * slope.abs().max(1.0),
+                "{op:?}: operand {at}, element {element}: {} should be {slope}",
+                got[element]
+            );
+        }
+    }
+}
+
+/// `value` in another type.
+pub fn as_type(value: &Value, dtype: Type) -> Value {
+    cast(value.clone(), dtype).expect("a type that the device has")
+}
+
+/// Calls `visit` with every index of `shape`, in row-major order.
+pub fn each_index(shape: &[usize], mut visit: impl FnMut(&[usize])) {
+    for flat in 0..shape.iter().product::<usize>() {
+        let (mut rest, mut index) = (flat, vec![0; shape.len()]);
+        for axis in (0..shape.len()).rev() {
+            index[axis] = rest % shape[axis];
+            rest /= shape[axis];
+        }
+        visit(&index);
+    }
+}
+
+/// Row-major position of `index` in `shape`.
+pub fn position(index: &[usize], shape: &[usize]) -> usize {
+    index.iter().zip(shape).fold(0, |at, (&i, &n)| at * n + i)
+}
