@@ -35,5 +35,14 @@ defmodule ExBurn.NIF do
   def program_run(_executable, _inputs), do: not_loaded()
   def program_run_dirty(_executable, _inputs), do: not_loaded()
 
+  def train_gradients_dirty(_executable, _n_params, _inputs), do: not_loaded()
+  def train_start(_tag, _config, _job), do: not_loaded()
+  def train_feed(_handle, _executable, _batch), do: not_loaded()
+  def train_feed_end(_handle), do: not_loaded()
+  def train_continue(_handle, _answer), do: not_loaded()
+  def train_stop(_handle), do: not_loaded()
+  def train_parameters(_handle), do: not_loaded()
+  def train_optimizer_state(_handle), do: not_loaded()
+
   defp not_loaded, do: :erlang.nif_error(:nif_not_loaded)
 end

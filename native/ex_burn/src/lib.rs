@@ -7,5 +7,6 @@ mod error;
 mod program;
 mod tensor;
 mod term;
+mod train;
 
 rustler::init!("Elixir.ExBurn.NIF");
