@@ -9,6 +9,7 @@ pub mod device;
 pub mod error;
 pub mod exec;
 pub mod ops;
+pub mod panics;
 pub mod program;
 pub mod scalar;
 pub mod train;

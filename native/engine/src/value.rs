@@ -166,6 +166,24 @@ impl Value {
         }
     }
 
+    /// [`flex`](Self::flex) for writing.
+    pub fn flex_mut(&mut self) -> Option<&mut FlexTensor> {
+        match &mut self.tensor.kind {
+            DispatchTensorKind::Flex(BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t)) => {
+                Some(t)
+            }
+            _ => None,
+        }
+    }
+
+    /// With row-major CPU memory that holds these elements and no others; copied when it is not so already.
+    pub fn contiguous(mut self) -> Self {
+        if let Some(tensor) = self.flex_mut() {
+            *tensor = tensor.to_contiguous();
+        }
+        self
+    }
+
     /// A value over CPU memory of `dtype`.
     pub fn from_flex(dtype: Type, tensor: FlexTensor) -> Self {
         let tensor = if dtype.is_float() { BackendTensor::Float(tensor) } else { BackendTensor::Int(tensor) };

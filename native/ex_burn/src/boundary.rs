@@ -1,45 +1,13 @@
 //! What happens where the BEAM and the engine meet: panics stop here.
 
-use std::any::Any;
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
-
-use ex_burn_engine::{Error, Result};
+use ex_burn_engine::Result;
+use ex_burn_engine::panics::catch;
 
 use crate::error::NifError;
 
-thread_local! {
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
-static QUIET: Once = Once::new();
-
-/// Runs `body`; a panic inside becomes [`Error::Panic`] with its message, named after `op`.
+/// Runs `body`; a panic inside becomes [`Error::Panic`](ex_burn_engine::Error::Panic) with its message, named after `op`.
 pub(crate) fn guard<T>(op: &str, body: impl FnOnce() -> Result<T>) -> Result<T, NifError> {
-    QUIET.call_once(silence_guarded_panics);
-    let outer = GUARDED.replace(true);
-    let result = catch_unwind(AssertUnwindSafe(body));
-    GUARDED.set(outer);
-    match result {
-        Ok(result) => Ok(result?),
-        Err(payload) => Err(Error::Panic { op: op.to_string(), message: panic_message(payload.as_ref()) }.into()),
-    }
-}
-
-/// A caught panic is reported as an error, so it need not be printed as well.
-fn silence_guarded_panics() {
-    let print = take_hook();
-    set_hook(Box::new(move |info| {
-        if !GUARDED.get() {
-            print(info);
-        }
-    }));
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|s| s.to_string());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
+    Ok(catch(op, body)?)
 }
 
 /// Panics with `message`, so that a test can see what becomes of it.

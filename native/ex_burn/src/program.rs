@@ -1,8 +1,10 @@
 //! Single operations and whole programs.
 
-use ex_burn_engine::exec::{self, Plan};
+use std::sync::Arc;
+
+use ex_burn_engine::exec;
 use ex_burn_engine::program::{Op, Program};
-use ex_burn_engine::{Device, Error, Result, TensorType, Value};
+use ex_burn_engine::{Device, Error, Result, TensorType};
 use rustler::{Resource, ResourceArc, Term};
 
 use crate::boundary::guard;
@@ -10,11 +12,8 @@ use crate::error::NifError;
 use crate::tensor::{Tensor, TypeTerm, resources, values};
 use crate::term::decode;
 
-/// A prepared program with the values of its trailing inputs.
-pub(crate) struct Executable {
-    plan: Plan,
-    captures: Vec<Value>,
-}
+/// A program made ready to run, with its captures.
+pub(crate) struct Executable(pub(crate) Arc<exec::Executable>);
 
 // As for `Tensor`: running borrows the captures and never changes them.
 impl std::panic::RefUnwindSafe for Executable {}
@@ -23,22 +22,12 @@ impl std::panic::RefUnwindSafe for Executable {}
 impl Resource for Executable {}
 
 impl Executable {
-    pub(crate) fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    pub(crate) fn captures(&self) -> &[Value] {
-        &self.captures
-    }
-
     fn run(&self, inputs: &[ResourceArc<Tensor>]) -> Result<Vec<ResourceArc<Tensor>>> {
-        let mut inputs = values("program", inputs)?;
-        inputs.extend_from_slice(&self.captures);
-        Ok(resources(self.plan.run(inputs, &Device::Cpu)?))
+        Ok(resources(self.0.run(values("program", inputs)?, &Device::Cpu)?))
     }
 }
 
-type Tensors = Vec<ResourceArc<Tensor>>;
+pub(crate) type Tensors = Vec<ResourceArc<Tensor>>;
 
 fn run_instruction(op: Term<'_>, inputs: &Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
     let op: Op = guard("instruction", || decode("instruction", op))?;
@@ -65,14 +54,8 @@ fn instruction_run_dirty(op: Term<'_>, inputs: Tensors, outputs: Vec<TypeTerm>) 
 }
 
 fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) -> Result<ResourceArc<Executable>> {
-    let plan = Plan::new(program)?;
-    let captures = values("program", captures)?;
-    let own = program.inputs.len().checked_sub(captures.len());
-    let declared = own.and_then(|own| program.inputs.get(own..)).unwrap_or_default();
-    if own.is_none() || declared.iter().zip(&captures).any(|(ty, value)| *ty != value.ty()) {
-        return Err(Error::invalid("program", "the captured tensors are not its trailing inputs"));
-    }
-    Ok(ResourceArc::new(Executable { plan, captures }))
+    let executable = exec::Executable::new(program, values("program", captures)?)?;
+    Ok(ResourceArc::new(Executable(Arc::new(executable))))
 }
 
 /// Prepares a program; `captures` are the values of its last inputs.
@@ -93,30 +76,28 @@ fn program_from_json(json: String, captures: Tensors) -> Result<ResourceArc<Exec
 /// The JSON form of a program.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_to_json(executable: ResourceArc<Executable>) -> Result<String, NifError> {
-    guard("program", || serde_json::to_string(executable.plan.program()).map_err(|e| Error::invalid("program", e)))
+    guard("program", || serde_json::to_string(executable.0.program()).map_err(|e| Error::invalid("program", e)))
 }
 
 /// The text form of a program.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_text(executable: ResourceArc<Executable>) -> Result<String, NifError> {
-    guard("program", || Ok(executable.plan.program().to_string()))
+    guard("program", || Ok(executable.0.program().to_string()))
 }
 
 /// Types of the inputs without the captures, and of the outputs.
 #[rustler::nif]
 fn program_types(executable: ResourceArc<Executable>) -> Result<(Vec<TypeTerm>, Vec<TypeTerm>), NifError> {
     guard("program", || {
-        let program = executable.plan.program();
-        let own = program.inputs.len() - executable.captures.len();
-        let inputs = program.inputs[..own].iter().cloned().map(TypeTerm).collect();
-        Ok((inputs, program.output_types().into_iter().map(TypeTerm).collect()))
+        let inputs = executable.0.input_types().iter().cloned().map(TypeTerm).collect();
+        Ok((inputs, executable.0.program().output_types().into_iter().map(TypeTerm).collect()))
     })
 }
 
 /// The captured tensors.
 #[rustler::nif]
 fn program_captures(executable: ResourceArc<Executable>) -> Result<Tensors, NifError> {
-    guard("program", || Ok(resources(executable.captures.clone())))
+    guard("program", || Ok(resources(executable.0.captures().to_vec())))
 }
 
 /// Runs a small program.

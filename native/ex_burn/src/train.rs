@@ -96,3 +96,141 @@
 //! only. `:done` or `:failed` is the last message. `:failed` carries the same term as an `{:error, _}` answer; a loss or
 //! gradient that is not finite is `{:non_finite, %{what: "loss" | "gradient", value: text, epoch: n, step: n, …}}`, and
 //! the update of that step has not been applied.
+
+mod term;
+
+use ex_burn_engine::train::{self, Event, Observer, OptimizerState, Session};
+use ex_burn_engine::{Device, Result};
+use rustler::env::SavedTerm;
+use rustler::{Encoder, Env, LocalPid, Monitor, OwnedEnv, Resource, ResourceArc, Term};
+
+use crate::boundary::guard;
+use crate::error::NifError;
+use crate::program::{Executable, Tensors};
+use crate::tensor::{resources, values};
+use term::{AnswerTerm, ConfigTerm, EventTerm, JobTerm};
+
+/// Named in every error that the caller of `fit` can cause.
+const OP: &str = "fit";
+
+rustler::atoms! { ex_burn_train }
+
+/// A run. Garbage collection stops it.
+struct Handle(Session);
+
+// The session guards what the thread changes with a mutex, and the thread catches its own panics.
+impl std::panic::RefUnwindSafe for Handle {}
+
+#[rustler::resource_impl]
+impl Resource for Handle {
+    const IMPLEMENTS_DOWN: bool = true;
+
+    fn down<'a>(&'a self, _env: Env<'a>, _owner: LocalPid, _monitor: Monitor) {
+        self.0.stop();
+    }
+}
+
+/// The owner of a run, as the run's thread sees it.
+struct Owner {
+    pid: LocalPid,
+    home: OwnedEnv,
+    tag: SavedTerm,
+}
+
+impl Owner {
+    fn new(pid: LocalPid, tag: Term<'_>) -> Self {
+        let home = OwnedEnv::new();
+        let tag = home.save(tag);
+        Self { pid, home, tag }
+    }
+}
+
+impl Observer for Owner {
+    fn event(&mut self, event: Event) {
+        let event = EventTerm::from(event);
+        let message = |env| {
+            let tag = self.home.run(|home| self.tag.load(home).in_env(env));
+            (ex_burn_train(), tag, event).encode(env)
+        };
+        // A message to a dead owner is lost; its monitor stops the run.
+        let _ = OwnedEnv::new().send_and_clear(&self.pid, message);
+    }
+}
+
+/// One forward and backward pass.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn train_gradients_dirty(
+    executable: ResourceArc<Executable>,
+    params: usize,
+    inputs: Tensors,
+) -> Result<(Tensors, Tensors), NifError> {
+    guard("compute_gradients", || {
+        let inputs = values("compute_gradients", &inputs)?;
+        let pass = train::gradients(&executable.0, params, inputs, &Device::Cpu)?;
+        Ok((resources(pass.outputs), resources(pass.gradients)))
+    })
+}
+
+/// Starts a run.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn train_start<'a>(
+    env: Env<'a>,
+    tag: Term<'a>,
+    config: ConfigTerm,
+    job: JobTerm,
+) -> Result<ResourceArc<Handle>, NifError> {
+    guard(OP, || {
+        let owner = env.pid();
+        let handle = ResourceArc::new(Handle(Session::start(config.into(), job.job()?, Owner::new(owner, tag))?));
+        if env.monitor(&handle, &owner).is_none() {
+            handle.0.stop();
+        }
+        Ok(handle)
+    })
+}
+
+/// Gives a batch to a run without data.
+#[rustler::nif]
+fn train_feed(
+    handle: ResourceArc<Handle>,
+    executable: ResourceArc<Executable>,
+    batch: Tensors,
+) -> Result<bool, NifError> {
+    guard(OP, || handle.0.feed(executable.0.clone(), values(OP, &batch)?))
+}
+
+/// Ends an epoch's batches.
+#[rustler::nif]
+fn train_feed_end(handle: ResourceArc<Handle>) -> Result<bool, NifError> {
+    guard(OP, || handle.0.end_feed())
+}
+
+/// Answers the event of an epoch.
+#[rustler::nif]
+fn train_continue(handle: ResourceArc<Handle>, answer: AnswerTerm) -> Result<bool, NifError> {
+    guard(OP, || handle.0.answer(answer.into()))
+}
+
+/// Ends a run within one batch.
+#[rustler::nif]
+fn train_stop(handle: ResourceArc<Handle>) -> Result<bool, NifError> {
+    guard(OP, || Ok(handle.0.stop()))
+}
+
+/// Parameters and states; waits while an update is applied.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn train_parameters(handle: ResourceArc<Handle>) -> Result<(Tensors, Tensors), NifError> {
+    guard(OP, || {
+        let (params, states) = handle.0.parameters();
+        Ok((resources(params), resources(states)))
+    })
+}
+
+/// The optimizer's memory; waits while an update is applied.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn train_optimizer_state(handle: ResourceArc<Handle>) -> Result<(u64, Vec<Tensors>), NifError> {
+    guard(OP, || {
+        let OptimizerState { count, slots } = handle.0.optimizer_state();
+        Ok((count, slots.into_iter().map(resources).collect()))
+    })
+}

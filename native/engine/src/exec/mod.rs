@@ -1,9 +1,11 @@
 //! Runs programs.
 
 mod control;
+mod executable;
 mod plan;
 
 pub use control::{cond, while_loop};
+pub use executable::Executable;
 pub use plan::Plan;
 
 use crate::device::Device;

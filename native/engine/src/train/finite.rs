@@ -1,0 +1,27 @@
+//! Finds what is not a number.
+
+use burn_backend::Element;
+use bytemuck::Pod;
+use num_traits::Float;
+
+use crate::types::Type;
+use crate::value::Value;
+
+/// The first element of `values` that is NaN or infinite. Only floats in row-major CPU memory are looked at.
+pub(super) fn non_finite(values: &[Value]) -> Option<f64> {
+    values.iter().find_map(|value| match value.dtype() {
+        Type::F32 => first::<f32>(value),
+        Type::F64 => first::<f64>(value),
+        Type::F16 => first::<half::f16>(value),
+        Type::BF16 => first::<half::bf16>(value),
+        _ => None,
+    })
+}
+
+fn first<T: Element + Pod + Float>(value: &Value) -> Option<f64> {
+    let elements = value.flex()?.as_slice::<T>()?;
+    // A branch for each element would keep the compiler from using vectors.
+    let bad = |block: &[T]| block.iter().fold(false, |bad, x| bad | !x.is_finite());
+    let block = elements.chunks(4096).find(|block| bad(block))?;
+    block.iter().find(|x| !x.is_finite()).and_then(num_traits::ToPrimitive::to_f64)
+}

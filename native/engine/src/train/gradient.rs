@@ -1,0 +1,108 @@
+//! The forward and the backward pass.
+
+use burn_backend::AutodiffBackend;
+use burn_backend::ops::FloatTensorOps;
+use burn_dispatch::{BackendTensor, Dispatch, DispatchTensor, DispatchTensorKind};
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::exec::Executable;
+use crate::types::TensorType;
+use crate::value::Value;
+
+const OP: &str = "compute_gradients";
+
+/// What one forward and backward pass answers.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// Outputs of the program; the first one is the loss.
+    pub outputs: Vec<Value>,
+    /// For each parameter, the gradient of the loss with respect to it.
+    pub gradients: Vec<Value>,
+}
+
+/// Runs a program and differentiates its first output, a float scalar, with respect to its first `params` inputs, by
+/// Burn's autodiff. A parameter that the loss does not depend on has a gradient of zeros.
+///
+/// ```
+/// use ex_burn_engine::program::{Binary, Instruction, Op, Program};
+/// use ex_burn_engine::{Device, TensorType, Type, Value, exec::Executable, train};
+///
+/// let scalar = TensorType::new(Type::F32, []);
+/// let square = Instruction { op: Op::Binary(Binary::Multiply), inputs: vec![0, 0], outputs: vec![scalar.clone()] };
+/// let program = Program { inputs: vec![scalar.clone()], instructions: vec![square], outputs: vec![1] };
+/// let three = Value::full(&scalar, 3.0, &Device::Cpu)?;
+/// let pass = train::gradients(&Executable::new(&program, vec![])?, 1, vec![three], &Device::Cpu)?;
+/// assert_eq!((pass.outputs[0].to_f64()?, pass.gradients[0].to_f64()?), (9.0, 6.0));
+/// # Ok::<(), ex_burn_engine::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Invalid`] when a parameter is not a float or the first output is not a float scalar, else as the program says.
+pub fn gradients(executable: &Executable, params: usize, mut inputs: Vec<Value>, device: &Device) -> Result<Pass> {
+    if params > inputs.len() {
+        return Err(Error::invalid(OP, format!("{params} parameters asked for, {} inputs given", inputs.len())));
+    }
+    let types = inputs[..params].iter().map(Value::ty).collect::<Vec<_>>();
+    let leaves = inputs[..params].iter_mut().enumerate().map(track).collect::<Result<Vec<_>>>()?;
+    let outputs = executable.run(inputs, device)?;
+    let loss = scalar_loss(&outputs)?.tensor().clone();
+    let outputs = outputs.into_iter().map(|value| value.untracked()).collect();
+    Ok(Pass { outputs, gradients: backward(loss, &leaves, &types, device)? })
+}
+
+/// Makes a parameter a leaf of the graph and answers Burn's handle of it.
+fn track((index, value): (usize, &mut Value)) -> Result<DispatchTensor> {
+    let dtype = value.dtype();
+    if !dtype.is_float() {
+        let reason = format!("parameter {index} is {}; only float parameters have a gradient", value.ty());
+        return Err(Error::invalid(OP, reason));
+    }
+    let leaf = Dispatch::float_set_require_grad(Dispatch::from_inner(value.tensor().clone()), true);
+    *value = Value::new(dtype, leaf.clone());
+    Ok(leaf)
+}
+
+fn scalar_loss(outputs: &[Value]) -> Result<&Value> {
+    match outputs.first() {
+        Some(loss) if loss.dtype().is_float() && loss.rank() == 0 => Ok(loss),
+        Some(other) => Err(Error::invalid(OP, format!("the loss is {}, not a float scalar", other.ty()))),
+        None => Err(Error::invalid(OP, "the program has no output, so no loss")),
+    }
+}
+
+fn backward(
+    loss: DispatchTensor,
+    leaves: &[DispatchTensor],
+    types: &[TensorType],
+    device: &Device,
+) -> Result<Vec<Value>> {
+    if !is_tracked(&loss) {
+        return types.iter().map(|ty| Value::full(ty, 0.0, device)).collect();
+    }
+    let mut all = Dispatch::backward(loss);
+    let gradient = |(leaf, ty): (&DispatchTensor, &TensorType)| match Dispatch::grad_remove(leaf, &mut all) {
+        Some(tensor) => expect_type(Value::new(ty.dtype, tensor), ty),
+        None => Value::full(ty, 0.0, device),
+    };
+    leaves.iter().zip(types).map(gradient).collect()
+}
+
+/// Whether any parameter reaches `tensor`; Burn panics when asked to go back from one that none reaches.
+fn is_tracked(tensor: &DispatchTensor) -> bool {
+    let DispatchTensorKind::Autodiff(inner) = &tensor.kind else { return false };
+    match &**inner {
+        DispatchTensorKind::Flex(BackendTensor::Autodiff(tensor)) => tensor.is_tracked(),
+        _ => false,
+    }
+}
+
+fn expect_type(gradient: Value, expected: &TensorType) -> Result<Value> {
+    let got = gradient.ty();
+    if got == *expected {
+        Ok(gradient)
+    } else {
+        Err(Error::Mismatch { op: OP.into(), expected: expected.clone(), got })
+    }
+}

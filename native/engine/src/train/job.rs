@@ -1,0 +1,217 @@
+//! What a run is asked to do, and the checks before it starts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::data::{Dataset, leading};
+use super::optimizer::{Optimizer, OptimizerState, Rule};
+use crate::error::{Error, Result};
+use crate::exec::Executable;
+use crate::types::TensorType;
+use crate::value::Value;
+
+/// How to train.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Number of the last epoch.
+    pub epochs: usize,
+    /// Number of the first epoch: 1, or where a resumed run goes on.
+    pub first_epoch: usize,
+    /// Rows of a batch.
+    pub batch_size: usize,
+    /// Whether each epoch sees the rows in another order.
+    pub shuffle: bool,
+    /// Seed of the orders.
+    pub seed: u64,
+    /// Learning rate, until an answer changes it.
+    pub learning_rate: f64,
+    /// The optimizer.
+    pub rule: Rule,
+    /// Whether [`Event::Progress`](super::Event::Progress) is told.
+    pub progress: bool,
+}
+
+impl Default for Config {
+    /// One epoch of batches of 32 in their order, Adam at 0.001, no progress.
+    fn default() -> Self {
+        Self {
+            epochs: 1,
+            first_epoch: 1,
+            batch_size: 32,
+            shuffle: false,
+            seed: 0,
+            learning_rate: 1e-3,
+            rule: Rule::Adam(Default::default()),
+            progress: false,
+        }
+    }
+}
+
+/// What to train, and on what.
+///
+/// A *step program* takes `params ++ states ++ batch` and answers `[loss | metrics] ++ new states`; an *evaluation program*
+/// takes the same and answers `[loss | metrics]`. The length of the batch tensors' first axis is the batch size: there is
+/// one program for each size that occurs, the one of the short last batch among them.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// Step programs; none when batches are fed.
+    pub steps: Vec<Arc<Executable>>,
+    /// Evaluation programs; none without validation rows.
+    pub evaluations: Vec<Arc<Executable>>,
+    /// Parameters, which are float tensors.
+    pub params: Vec<Value>,
+    /// States.
+    pub states: Vec<Value>,
+    /// Rows to train on, along the first axis; `None` when batches are fed.
+    pub data: Option<Vec<Value>>,
+    /// Rows to validate on.
+    pub validation: Option<Vec<Value>>,
+    /// The optimizer's memory from an earlier run.
+    pub optimizer: Option<OptimizerState>,
+}
+
+/// Types of the parameters and the states, which every program takes first.
+#[derive(Clone, Debug)]
+pub(super) struct Signature {
+    params: Vec<TensorType>,
+    states: Vec<TensorType>,
+}
+
+/// Rows with a program for each size of batch that they are cut into.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    pub(super) dataset: Dataset,
+    pub(super) programs: BTreeMap<usize, Arc<Executable>>,
+}
+
+/// What changes from step to step.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) params: Vec<Value>,
+    pub(super) states: Vec<Value>,
+    pub(super) optimizer: Optimizer,
+}
+
+/// A job that has passed every check.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    pub(super) signature: Signature,
+    pub(super) model: Model,
+    pub(super) data: Option<Rows>,
+    pub(super) validation: Option<Rows>,
+}
+
+impl Config {
+    fn check(&self) -> Result<()> {
+        let Self { epochs, first_epoch, batch_size, learning_rate, .. } = *self;
+        expect(epochs > 0, "epochs is 0; it must be at least 1")?;
+        expect(first_epoch > 0, "the first epoch is 0; they count from 1")?;
+        expect(first_epoch <= epochs, format!("the first epoch is {first_epoch}, but the last one is {epochs}"))?;
+        expect(batch_size > 0, "the batch size is 0; it must be at least 1")?;
+        check_learning_rate(learning_rate)?;
+        self.rule.check()
+    }
+}
+
+pub(super) fn check_learning_rate(rate: f64) -> Result<()> {
+    let good = rate.is_finite() && rate >= 0.0;
+    expect(good, format!("the learning rate is {rate}; it must be at least 0 and finite"))
+}
+
+impl Job {
+    pub(super) fn check(self, config: Config) -> Result<Checked> {
+        config.check()?;
+        let params: Vec<Value> = self.params.into_iter().map(Value::contiguous).collect();
+        expect(!params.is_empty(), "there are no parameters to train")?;
+        if let Some((index, param)) = params.iter().enumerate().find(|(_, param)| !param.dtype().is_float()) {
+            let reason = format!("parameter {index} is {}; only float parameters can be trained", param.ty());
+            return Err(Error::invalid("fit", reason));
+        }
+        let signature = Signature { params: types(&params), states: types(&self.states) };
+        let rows = |name, tensors: Option<Vec<Value>>, programs: &[_], states| match tensors {
+            Some(tensors) => signature.rows(name, tensors, programs, config.batch_size, states).map(Some),
+            None => Ok(None),
+        };
+        let data = rows("data", self.data, &self.steps, signature.states.as_slice())?;
+        let validation = rows("validation data", self.validation, &self.evaluations, &[])?;
+        let optimizer = Optimizer::new(config.rule, &params, self.optimizer)?;
+        let model = Model { params, states: self.states, optimizer };
+        Ok(Checked { model, data, validation, signature })
+    }
+}
+
+impl Signature {
+    fn rows(
+        &self,
+        name: &str,
+        tensors: Vec<Value>,
+        programs: &[Arc<Executable>],
+        batch_size: usize,
+        states: &[TensorType],
+    ) -> Result<Rows> {
+        let dataset = Dataset::new(name, tensors)?;
+        let mut by_size = BTreeMap::new();
+        for program in programs {
+            let size = self.batch_size(program)?;
+            self.check(program, &dataset.batch_types(size), states)?;
+            by_size.insert(size, program.clone());
+        }
+        let (rows, short) = (dataset.rows(), dataset.rows() % batch_size);
+        let whole = (rows >= batch_size).then_some(batch_size);
+        for size in whole.into_iter().chain((short > 0).then_some(short)) {
+            let reason = format!("there is no program for batches of {size} of the {name}, which has {rows} rows");
+            expect(by_size.contains_key(&size), reason)?;
+        }
+        Ok(Rows { dataset, programs: by_size })
+    }
+
+    /// The batch of a run that is fed.
+    pub(super) fn fed(&self, program: &Executable, batch: &[Value]) -> Result<usize> {
+        let batch = types(batch);
+        self.check(program, &batch, &self.states)?;
+        leading("batch", &batch)
+    }
+
+    fn batch_size(&self, program: &Executable) -> Result<usize> {
+        let batch = program.input_types().get(self.params.len() + self.states.len()..).unwrap_or_default();
+        leading("batch of a program", batch)
+    }
+
+    /// Whether `program` takes parameters, states and `batch` and answers scalars and then `states`.
+    fn check(&self, program: &Executable, batch: &[TensorType], states: &[TensorType]) -> Result<()> {
+        let wanted: Vec<&TensorType> = self.params.iter().chain(&self.states).chain(batch).collect();
+        let taken = program.input_types();
+        let reason = format!("a program takes {} inputs, given are {}", taken.len(), wanted.len());
+        expect(taken.len() == wanted.len(), reason)?;
+        if let Some((expected, got)) = taken.iter().zip(wanted).find(|(taken, wanted)| taken != wanted) {
+            return Err(Error::Mismatch { op: "fit".into(), expected: expected.clone(), got: got.clone() });
+        }
+        check_outputs(&program.program().output_types(), states)
+    }
+}
+
+fn check_outputs(outputs: &[TensorType], states: &[TensorType]) -> Result<()> {
+    let scalars = outputs.len().saturating_sub(states.len());
+    let (scalars, new_states) = outputs.split_at(scalars);
+    let scalar = |ty: &TensorType| ty.shape.is_empty() && (ty.dtype.is_float() || ty.dtype.is_int());
+    let loss = scalars.first().is_some_and(|loss| loss.dtype.is_float());
+    if loss && scalars.iter().all(scalar) && new_states == states {
+        return Ok(());
+    }
+    let list = |types: &[TensorType]| types.iter().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ");
+    let (got, states) = (list(outputs), list(states));
+    Err(Error::invalid(
+        "fit",
+        format!(
+            "a program answers ({got}); it must answer a float scalar, further scalars, then the states ({states})"
+        ),
+    ))
+}
+
+fn types(values: &[Value]) -> Vec<TensorType> {
+    values.iter().map(Value::ty).collect()
+}
+
+fn expect(holds: bool, reason: impl std::fmt::Display) -> Result<()> {
+    if holds { Ok(()) } else { Err(Error::invalid("fit", reason)) }
+}

@@ -1,0 +1,46 @@
+//! Running means of a step's scalars, weighted by batch size.
+
+use crate::error::{Error, Result};
+
+/// Means of the loss and the metrics over the batches so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Means {
+    sums: Vec<f64>,
+    samples: usize,
+    batches: usize,
+}
+
+impl Means {
+    /// Adds the scalars of a batch of `rows` rows: the loss, then the metrics.
+    pub(super) fn add(&mut self, rows: usize, scalars: &[f64]) -> Result<()> {
+        if self.batches == 0 {
+            self.sums = vec![0.0; scalars.len()];
+        }
+        if self.sums.len() != scalars.len() {
+            let (before, now) = (self.sums.len(), scalars.len());
+            let reason = format!("a program answers a loss and {} metrics, one before {}", now - 1, before - 1);
+            return Err(Error::invalid("fit", reason));
+        }
+        self.sums.iter_mut().zip(scalars).for_each(|(sum, scalar)| *sum += scalar * rows as f64);
+        self.samples += rows;
+        self.batches += 1;
+        Ok(())
+    }
+
+    pub(super) fn samples(&self) -> usize {
+        self.samples
+    }
+
+    pub(super) fn batches(&self) -> usize {
+        self.batches
+    }
+
+    /// The mean loss and the mean metrics; the loss is NaN when nothing was added.
+    pub(super) fn split(&self) -> (f64, Vec<f64>) {
+        let mean = |sum: &f64| sum / self.samples as f64;
+        match self.sums.split_first() {
+            Some((loss, metrics)) => (mean(loss), metrics.iter().map(mean).collect()),
+            None => (f64::NAN, vec![]),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The number types that parameters are made of.
+
+use burn_backend::Element as BurnElement;
+use bytemuck::Pod;
+use half::{bf16, f16};
+use num_traits::Float;
+
+use crate::types::Type;
+
+/// A type that optimizers compute in and keep their moments in.
+pub(super) trait Wide: Float + BurnElement + Pod + Send + Sync {
+    /// `number` in this type.
+    fn of(number: f64) -> Self;
+}
+
+/// A type of parameters.
+pub(super) trait Element: BurnElement + Pod + Send + Sync {
+    type Wide: Wide;
+
+    fn widen(self) -> Self::Wide;
+
+    fn narrow(wide: Self::Wide) -> Self;
+}
+
+impl Wide for f32 {
+    #[inline(always)]
+    fn of(number: f64) -> Self {
+        number as f32
+    }
+}
+
+impl Wide for f64 {
+    #[inline(always)]
+    fn of(number: f64) -> Self {
+        number
+    }
+}
+
+macro_rules! element {
+    ($narrow:ty, $wide:ty, $widen:expr, $from:expr) => {
+        impl Element for $narrow {
+            type Wide = $wide;
+
+            #[inline(always)]
+            fn widen(self) -> $wide {
+                $widen(self)
+            }
+
+            #[inline(always)]
+            fn narrow(wide: $wide) -> Self {
+                $from(wide)
+            }
+        }
+    };
+}
+
+element!(f32, f32, |x| x, |x| x);
+element!(f64, f64, |x| x, |x| x);
+element!(f16, f32, f16::to_f32, f16::from_f32);
+element!(bf16, f32, bf16::to_f32, bf16::from_f32);
+
+/// The type of the moments of parameters of type `dtype`.
+pub(super) fn wide(dtype: Type) -> Type {
+    if dtype == Type::F64 { Type::F64 } else { Type::F32 }
+}

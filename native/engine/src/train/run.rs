@@ -1,0 +1,217 @@
+//! The loop: epochs of steps, validation, and the talk with the owner between epochs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::control::{Answer, Batch, Control, DEPTH, Next};
+use super::data::order;
+use super::event::{Ending, EpochReport, Event, Observer, Progress};
+use super::finite::non_finite;
+use super::gradient::gradients;
+use super::job::{Config, Model, Rows};
+use super::means::Means;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::exec::Executable;
+use crate::value::Value;
+
+/// Least time between two reports of progress.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// Everything the thread needs.
+pub(super) struct Run<O> {
+    pub(super) config: Config,
+    pub(super) model: Arc<Mutex<Model>>,
+    pub(super) control: Arc<Control>,
+    pub(super) data: Option<Rows>,
+    pub(super) validation: Option<Rows>,
+    pub(super) observer: O,
+}
+
+/// Where in the run something happens.
+#[derive(Clone, Copy)]
+struct Place {
+    epoch: usize,
+    step: usize,
+}
+
+/// The batches of one epoch.
+enum Batches {
+    Memory { order: Vec<i64>, at: usize },
+    Fed,
+}
+
+impl<O: Observer> Run<O> {
+    /// Runs all epochs, then gives back the data.
+    pub(super) fn epochs(&mut self) -> Result<Ending> {
+        for epoch in self.config.first_epoch..=self.config.epochs {
+            let Some(report) = self.epoch(epoch)? else { return Ok(Ending::Stopped) };
+            self.control.expect_answer();
+            self.observer.event(Event::Epoch(report));
+            match self.control.wait_answer() {
+                Some(Answer::Continue) => {}
+                Some(Answer::LearningRate(rate)) => self.config.learning_rate = rate,
+                Some(Answer::Halt) => return Ok(Ending::Halted),
+                None => return Ok(Ending::Stopped),
+            }
+        }
+        Ok(Ending::Finished)
+    }
+
+    /// `None` when stopped.
+    fn epoch(&mut self, epoch: usize) -> Result<Option<EpochReport>> {
+        let started = Instant::now();
+        let Some(means) = self.steps(epoch, started)? else { return Ok(None) };
+        let validation = match &self.validation {
+            Some(rows) => match self.evaluate(rows)? {
+                Some(means) => Some(means.split()),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        let (loss, metrics) = means.split();
+        Ok(Some(EpochReport {
+            epoch,
+            loss,
+            metrics,
+            validation,
+            learning_rate: self.config.learning_rate,
+            seconds: started.elapsed().as_secs_f64(),
+            steps: means.batches(),
+            samples: means.samples(),
+        }))
+    }
+
+    fn steps(&mut self, epoch: usize, started: Instant) -> Result<Option<Means>> {
+        let mut means = Means::default();
+        let mut told = started;
+        let mut batches = self.batches(epoch);
+        loop {
+            let batch = match self.next(&mut batches)? {
+                Next::Batch(batch) => batch,
+                Next::End => break,
+                Next::Stopped => return Ok(None),
+            };
+            let step = means.batches() + 1;
+            let rows = batch.rows;
+            let scalars = self.step(batch, Place { epoch, step })?;
+            means.add(rows, &scalars)?;
+            let steps = self.steps_of_epoch();
+            if self.config.progress && (told.elapsed() >= PROGRESS_EVERY || steps == Some(step)) {
+                told = Instant::now();
+                self.tell_progress(Place { epoch, step }, steps, &means, started);
+            }
+        }
+        if means.batches() == 0 {
+            return Err(Error::invalid("fit", format!("epoch {epoch} got no batches; feed at least one")));
+        }
+        Ok(Some(means))
+    }
+
+    /// One step: the update is applied only when the loss and every gradient are finite.
+    fn step(&mut self, batch: Batch, place: Place) -> Result<Vec<f64>> {
+        let (inputs, params, states) = self.inputs(batch.tensors);
+        let pass = gradients(&batch.executable, params, inputs, &Device::Cpu)?;
+        let mut scalars = pass.outputs;
+        let new_states = scalars.split_off(scalars.len() - states);
+        let scalars = scalars.iter().map(Value::to_f64).collect::<Result<Vec<_>>>()?;
+        let gradients: Vec<Value> = pass.gradients.into_iter().map(Value::contiguous).collect();
+        place.expect_finite("loss", scalars.first().copied().filter(|loss| !loss.is_finite()))?;
+        place.expect_finite("gradient", non_finite(&gradients))?;
+        let mut model = self.model.lock();
+        let Model { params, optimizer, states } = &mut *model;
+        optimizer.step(params, gradients, self.config.learning_rate)?;
+        *states = new_states;
+        Ok(scalars)
+    }
+
+    /// Parameters, states and `batch`, with the number of parameters and of states.
+    fn inputs(&self, batch: Vec<Value>) -> (Vec<Value>, usize, usize) {
+        let model = self.model.lock();
+        let inputs = model.params.iter().chain(&model.states).cloned().chain(batch).collect();
+        (inputs, model.params.len(), model.states.len())
+    }
+
+    /// Means over the validation rows; `None` when stopped.
+    fn evaluate(&self, rows: &Rows) -> Result<Option<Means>> {
+        let mut means = Means::default();
+        for batch in order(rows.dataset.rows(), None, 0).chunks(self.config.batch_size) {
+            if self.control.stopped() {
+                return Ok(None);
+            }
+            let Batch { executable, tensors, rows } = rows.batch(batch)?;
+            let (inputs, ..) = self.inputs(tensors);
+            let outputs = executable.run(inputs, &Device::Cpu)?;
+            means.add(rows, &outputs.iter().map(Value::to_f64).collect::<Result<Vec<_>>>()?)?;
+        }
+        Ok(Some(means))
+    }
+
+    fn batches(&mut self, epoch: usize) -> Batches {
+        match &self.data {
+            Some(rows) => {
+                let seed = self.config.shuffle.then_some(self.config.seed);
+                Batches::Memory { order: order(rows.dataset.rows(), seed, epoch), at: 0 }
+            }
+            None => {
+                self.control.open_feed();
+                self.observer.event(Event::WantBatches(DEPTH));
+                Batches::Fed
+            }
+        }
+    }
+
+    fn next(&mut self, batches: &mut Batches) -> Result<Next> {
+        match (batches, &self.data) {
+            (Batches::Memory { order, at }, Some(rows)) => {
+                if self.control.stopped() {
+                    return Ok(Next::Stopped);
+                }
+                let Some(batch) = order[*at..].chunks(self.config.batch_size).next() else { return Ok(Next::End) };
+                *at += batch.len();
+                rows.batch(batch).map(Next::Batch)
+            }
+            _ => {
+                let next = self.control.wait_batch();
+                if matches!(next, Next::Batch(_)) && self.control.feeding() {
+                    self.observer.event(Event::WantBatches(1));
+                }
+                Ok(next)
+            }
+        }
+    }
+
+    fn steps_of_epoch(&self) -> Option<usize> {
+        self.data.as_ref().map(|rows| rows.dataset.rows().div_ceil(self.config.batch_size))
+    }
+
+    fn tell_progress(&mut self, place: Place, steps: Option<usize>, means: &Means, started: Instant) {
+        let (loss, metrics) = means.split();
+        let samples_per_second = means.samples() as f64 / started.elapsed().as_secs_f64();
+        let Place { epoch, step } = place;
+        self.observer.event(Event::Progress(Progress { epoch, step, steps, loss, metrics, samples_per_second }));
+    }
+}
+
+impl Rows {
+    fn batch(&self, numbers: &[i64]) -> Result<Batch> {
+        let rows = numbers.len();
+        let executable: &Arc<Executable> = self
+            .programs
+            .get(&rows)
+            .ok_or_else(|| Error::invalid("fit", format!("there is no program for batches of {rows}")))?;
+        Ok(Batch { executable: executable.clone(), tensors: self.dataset.batch(numbers)?, rows })
+    }
+}
+
+impl Place {
+    fn expect_finite(self, what: &str, found: Option<f64>) -> Result<()> {
+        let Place { epoch, step } = self;
+        match found {
+            Some(value) => Err(Error::NonFinite { what: what.into(), value: value.to_string(), epoch, step }),
+            None => Ok(()),
+        }
+    }
+}

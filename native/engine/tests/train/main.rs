@@ -1,0 +1,9 @@
+//! Training against closed forms and published rules, computed here in plain `f64` loops.
+
+mod gradients;
+mod linear;
+mod optimizers;
+mod orders;
+mod owners;
+mod runs;
+mod setups;

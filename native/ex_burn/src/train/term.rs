@@ -1,0 +1,215 @@
+//! The terms of training: configurations and answers in, events out.
+
+use std::sync::Arc;
+
+use ex_burn_engine::train::{
+    Adam, Answer, Config, Ending, EpochReport, Event, Job, OptimizerState, Progress, Rule, Sgd,
+};
+use ex_burn_engine::{Result, Value, exec};
+use rustler::{Encoder, Env, NifMap, NifTaggedEnum, NifUnitEnum, ResourceArc, Term};
+
+use super::OP;
+use crate::error::NifError;
+use crate::program::{Executable, Tensors};
+use crate::tensor::values;
+
+rustler::atoms! { infinity, nan, neg_infinity }
+
+#[derive(NifMap)]
+#[rustler(decode)]
+pub(super) struct ConfigTerm {
+    epochs: usize,
+    first_epoch: usize,
+    batch_size: usize,
+    shuffle: bool,
+    seed: u64,
+    learning_rate: f64,
+    optimizer: OptimizerTerm,
+    progress: bool,
+}
+
+#[derive(NifTaggedEnum)]
+#[rustler(decode)]
+pub(super) enum OptimizerTerm {
+    Sgd { momentum: Option<f64>, nesterov: bool },
+    Adam { b1: f64, b2: f64, eps: f64, eps_root: f64 },
+}
+
+#[derive(NifMap)]
+#[rustler(decode)]
+pub(super) struct JobTerm {
+    steps: Vec<ResourceArc<Executable>>,
+    evaluations: Vec<ResourceArc<Executable>>,
+    params: Tensors,
+    states: Tensors,
+    data: Option<Tensors>,
+    validation: Option<Tensors>,
+    optimizer_state: Option<(u64, Vec<Tensors>)>,
+}
+
+#[derive(NifTaggedEnum)]
+#[rustler(decode)]
+pub(super) enum AnswerTerm {
+    Continue,
+    LearningRate(f64),
+    Halt,
+}
+
+impl From<ConfigTerm> for Config {
+    fn from(term: ConfigTerm) -> Self {
+        Config {
+            epochs: term.epochs,
+            first_epoch: term.first_epoch,
+            batch_size: term.batch_size,
+            shuffle: term.shuffle,
+            seed: term.seed,
+            learning_rate: term.learning_rate,
+            rule: match term.optimizer {
+                OptimizerTerm::Sgd { momentum, nesterov } => Rule::Sgd(Sgd { momentum, nesterov }),
+                OptimizerTerm::Adam { b1, b2, eps, eps_root } => Rule::Adam(Adam { b1, b2, eps, eps_root }),
+            },
+            progress: term.progress,
+        }
+    }
+}
+
+impl From<AnswerTerm> for Answer {
+    fn from(term: AnswerTerm) -> Self {
+        match term {
+            AnswerTerm::Continue => Answer::Continue,
+            AnswerTerm::LearningRate(rate) => Answer::LearningRate(rate),
+            AnswerTerm::Halt => Answer::Halt,
+        }
+    }
+}
+
+impl JobTerm {
+    pub(super) fn job(self) -> Result<Job> {
+        let some = |tensors: Option<Tensors>| tensors.map(|tensors| values(OP, &tensors)).transpose();
+        let state = |(count, slots): (u64, Vec<Tensors>)| {
+            let slots = slots.iter().map(|slot| values(OP, slot)).collect::<Result<Vec<Vec<Value>>>>()?;
+            Ok(OptimizerState { count, slots })
+        };
+        Ok(Job {
+            steps: executables(&self.steps),
+            evaluations: executables(&self.evaluations),
+            params: values(OP, &self.params)?,
+            states: values(OP, &self.states)?,
+            data: some(self.data)?,
+            validation: some(self.validation)?,
+            optimizer: self.optimizer_state.map(state).transpose()?,
+        })
+    }
+}
+
+fn executables(resources: &[ResourceArc<Executable>]) -> Vec<Arc<exec::Executable>> {
+    resources.iter().map(|resource| resource.0.clone()).collect()
+}
+
+#[derive(NifTaggedEnum)]
+#[rustler(encode)]
+pub(super) enum EventTerm {
+    Progress(ProgressTerm),
+    Epoch(EpochTerm),
+    WantBatches(usize),
+    Done(EndingTerm),
+    Failed(NifError),
+}
+
+#[derive(NifMap)]
+#[rustler(encode)]
+pub(super) struct ProgressTerm {
+    epoch: usize,
+    step: usize,
+    steps: Option<usize>,
+    loss: Number,
+    metrics: Vec<Number>,
+    samples_per_second: Number,
+}
+
+#[derive(NifMap)]
+#[rustler(encode)]
+pub(super) struct EpochTerm {
+    epoch: usize,
+    loss: Number,
+    metrics: Vec<Number>,
+    val_loss: Option<Number>,
+    val_metrics: Option<Vec<Number>>,
+    learning_rate: Number,
+    seconds: Number,
+    steps: usize,
+    samples: usize,
+}
+
+#[derive(NifUnitEnum)]
+#[rustler(encode)]
+pub(super) enum EndingTerm {
+    Finished,
+    Halted,
+    Stopped,
+}
+
+/// A float, or the atom that Nx gives to what Erlang's floats can't hold.
+pub(super) struct Number(f64);
+
+impl Encoder for Number {
+    fn encode<'a>(&self, env: Env<'a>) -> Term<'a> {
+        match self.0 {
+            x if x.is_finite() => x.encode(env),
+            x if x.is_nan() => nan().encode(env),
+            x if x > 0.0 => infinity().encode(env),
+            _ => neg_infinity().encode(env),
+        }
+    }
+}
+
+fn numbers(list: Vec<f64>) -> Vec<Number> {
+    list.into_iter().map(Number).collect()
+}
+
+impl From<Event> for EventTerm {
+    fn from(event: Event) -> Self {
+        match event {
+            Event::Progress(progress) => EventTerm::Progress(progress.into()),
+            Event::Epoch(report) => EventTerm::Epoch(report.into()),
+            Event::WantBatches(count) => EventTerm::WantBatches(count),
+            Event::Done(ending) => EventTerm::Done(ending.into()),
+            Event::Failed(error) => EventTerm::Failed(error.into()),
+        }
+    }
+}
+
+impl From<Ending> for EndingTerm {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Finished => EndingTerm::Finished,
+            Ending::Halted => EndingTerm::Halted,
+            Ending::Stopped => EndingTerm::Stopped,
+        }
+    }
+}
+
+impl From<Progress> for ProgressTerm {
+    fn from(progress: Progress) -> Self {
+        let Progress { epoch, step, steps, loss, metrics, samples_per_second } = progress;
+        let (loss, metrics) = (Number(loss), numbers(metrics));
+        Self { epoch, step, steps, loss, metrics, samples_per_second: Number(samples_per_second) }
+    }
+}
+
+impl From<EpochReport> for EpochTerm {
+    fn from(report: EpochReport) -> Self {
+        let (val_loss, val_metrics) = report.validation.unzip();
+        Self {
+            epoch: report.epoch,
+            loss: Number(report.loss),
+            metrics: numbers(report.metrics),
+            val_loss: val_loss.map(Number),
+            val_metrics: val_metrics.map(numbers),
+            learning_rate: Number(report.learning_rate),
+            seconds: Number(report.seconds),
+            steps: report.steps,
+            samples: report.samples,
+        }
+    }
+}
