@@ -45,7 +45,7 @@
 //! }
 //! ```
 //!
-//! Checks everything, then starts the thread; every map key must be there, and numbers said to be floats must be floats.
+//! Checks everything, then starts the thread; every map key must be there.
 //! The calling process is the owner. When it ends, or when the handle is garbage, the thread ends within one batch.
 //!
 //! ```text
@@ -108,7 +108,8 @@ use crate::boundary::guard;
 use crate::error::NifError;
 use crate::program::{Executable, Tensors};
 use crate::tensor::{resources, values};
-use term::{AnswerTerm, ConfigTerm, EventTerm, JobTerm};
+use crate::term::decode;
+use term::{EventTerm, JobTerm};
 
 /// Named in every error that the caller of `fit` can cause.
 const OP: &str = "fit";
@@ -176,12 +177,12 @@ fn train_gradients_dirty(
 fn train_start<'a>(
     env: Env<'a>,
     tag: Term<'a>,
-    config: ConfigTerm,
+    config: Term<'a>,
     job: JobTerm,
 ) -> Result<ResourceArc<Handle>, NifError> {
     guard(OP, || {
         let owner = env.pid();
-        let handle = ResourceArc::new(Handle(Session::start(config.into(), job.job()?, Owner::new(owner, tag))?));
+        let handle = ResourceArc::new(Handle(Session::start(decode(OP, config)?, job.job()?, Owner::new(owner, tag))?));
         if env.monitor(&handle, &owner).is_none() {
             handle.0.stop();
         }
@@ -207,8 +208,8 @@ fn train_feed_end(handle: ResourceArc<Handle>) -> Result<bool, NifError> {
 
 /// Answers the event of an epoch.
 #[rustler::nif]
-fn train_continue(handle: ResourceArc<Handle>, answer: AnswerTerm) -> Result<bool, NifError> {
-    guard(OP, || handle.0.answer(answer.into()))
+fn train_continue(handle: ResourceArc<Handle>, answer: Term<'_>) -> Result<bool, NifError> {
+    guard(OP, || handle.0.answer(decode(OP, answer)?))
 }
 
 /// Ends a run within one batch.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::exec::Executable;
@@ -13,7 +14,8 @@ use crate::value::Value;
 pub(super) const DEPTH: usize = 2;
 
 /// What the owner says when an epoch is over.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// Go on.
     Continue,

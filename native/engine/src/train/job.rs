@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::data::{Dataset, leading};
-use super::optimizer::{Optimizer, OptimizerState, Rule};
+use super::optimizer::{Adam, Optimizer, OptimizerState, Rule};
 use crate::error::{Error, Result};
 use crate::exec::Executable;
 use crate::types::TensorType;
 use crate::value::Value;
 
 /// How to train.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
     /// Number of the last epoch.
     pub epochs: usize,
@@ -26,7 +29,7 @@ pub struct Config {
     /// Learning rate, until an answer changes it.
     pub learning_rate: f64,
     /// The optimizer.
-    pub rule: Rule,
+    pub optimizer: Rule,
     /// Whether [`Event::Progress`](super::Event::Progress) is told.
     pub progress: bool,
 }
@@ -41,7 +44,7 @@ impl Default for Config {
             shuffle: false,
             seed: 0,
             learning_rate: 1e-3,
-            rule: Rule::Adam(Default::default()),
+            optimizer: Rule::Adam(Adam::default()),
             progress: false,
         }
     }
@@ -67,7 +70,7 @@ pub struct Job {
     /// Rows to validate on.
     pub validation: Option<Vec<Value>>,
     /// The optimizer's memory from an earlier run.
-    pub optimizer: Option<OptimizerState>,
+    pub optimizer_state: Option<OptimizerState>,
 }
 
 /// Types of the parameters and the states, which every program takes first.
@@ -109,7 +112,7 @@ impl Config {
         expect(first_epoch <= epochs, format!("the first epoch is {first_epoch}, but the last one is {epochs}"))?;
         expect(batch_size > 0, "the batch size is 0; it must be at least 1")?;
         check_learning_rate(learning_rate)?;
-        self.rule.check()
+        self.optimizer.check()
     }
 }
 
@@ -134,7 +137,7 @@ impl Job {
         };
         let data = rows("data", self.data, &self.steps, signature.states.as_slice())?;
         let validation = rows("validation data", self.validation, &self.evaluations, &[])?;
-        let optimizer = Optimizer::new(config.rule, &params, self.optimizer)?;
+        let optimizer = Optimizer::new(config.optimizer, &params, self.optimizer_state)?;
         let model = Model { params, states: self.states, optimizer };
         Ok(Checked { model, data, validation, signature })
     }

@@ -41,7 +41,7 @@ const STACK: usize = 16 * 1024 * 1024;
 ///     ..Job::default()
 /// };
 /// let config =
-///     Config { batch_size: 2, learning_rate: 0.5, rule: Rule::Sgd(Sgd::default()), ..Config::default() };
+///     Config { batch_size: 2, learning_rate: 0.5, optimizer: Rule::Sgd(Sgd::default()), ..Config::default() };
 /// let (sender, events) = mpsc::channel();
 /// let session = Session::start(config, job, move |event| drop(sender.send(event)))?;
 /// for event in events {

@@ -11,7 +11,7 @@ fn linear_regression_has_the_closed_form_gradient_in_every_float_type() {
     let rows: Vec<i64> = (0..8).collect();
     let want = linear.at(&rows);
     for (dtype, tolerance) in [(Type::F64, 1e-14), (Type::F32, 1e-6), (Type::F16, 1e-2), (Type::BF16, 5e-2)] {
-        let inputs = [linear.params(dtype), vec![tensor(dtype, &[], &[4.0])], linear.batch(dtype, &rows)].concat();
+        let inputs = [linear.params(dtype), vec![tensor(dtype, &[1], &[4.0])], linear.batch(dtype, &rows)].concat();
         let pass = gradients(&program(dtype, 8, true), 2, inputs, &Device::Cpu).expect("a gradient");
         assert_close(&elements(&pass.gradients[0]), &want.w, tolerance);
         assert_close(&elements(&pass.gradients[1]), &[want.b], tolerance);

@@ -46,7 +46,7 @@ pub(crate) fn matmul() -> Op {
 
 /// Inputs `w, b, count, x, y`; outputs the mean squared error and the mean error, and with `step` `count + 1`.
 pub(crate) fn program(dtype: Type, rows: usize, step: bool) -> Arc<Executable> {
-    let shapes: [&[usize]; 5] = [&[COLUMNS], &[], &[], &[rows, COLUMNS], &[rows]];
+    let shapes: [&[usize]; 5] = [&[COLUMNS], &[], &[1], &[rows, COLUMNS], &[rows]];
     let mut b = Builder::new(shapes.iter().map(|shape| TensorType::new(dtype, *shape)).collect());
     let product = b.push(matmul(), &[3, 0], dtype, &[rows]);
     let guess = b.push(Op::Binary(Binary::Add), &[product, 1], dtype, &[rows]);
@@ -56,7 +56,7 @@ pub(crate) fn program(dtype: Type, rows: usize, step: bool) -> Arc<Executable> {
     let (one, n) = (b.constant(dtype, 1.0), b.constant(dtype, rows as f64));
     let loss = b.push(Op::Binary(Binary::Divide), &[squares, n], dtype, &[]);
     let metric = b.push(Op::Binary(Binary::Divide), &[total, n], dtype, &[]);
-    let next = b.push(Op::Binary(Binary::Add), &[2, one], dtype, &[]);
+    let next = b.push(Op::Binary(Binary::Add), &[2, one], dtype, &[1]);
     if step { b.finish(&[loss, metric, next]) } else { b.finish(&[loss, metric]) }
 }
 
@@ -125,7 +125,7 @@ impl Linear {
         Job {
             steps: sizes.iter().map(|&size| program(Type::F64, size, true)).collect(),
             params: self.params(Type::F64),
-            states: vec![tensor(Type::F64, &[], &[0.0])],
+            states: vec![tensor(Type::F64, &[1], &[0.0])],
             data: Some(self.batch(Type::F64, &all)),
             ..Job::default()
         }
@@ -133,8 +133,8 @@ impl Linear {
 }
 
 pub(crate) fn config(batch_size: usize, epochs: usize) -> Config {
-    let rule = Rule::Sgd(Sgd::default());
-    Config { epochs, batch_size, shuffle: true, seed: 7, learning_rate: 0.05, rule, ..Config::default() }
+    let optimizer = Rule::Sgd(Sgd::default());
+    Config { epochs, batch_size, shuffle: true, seed: 7, learning_rate: 0.05, optimizer, ..Config::default() }
 }
 
 pub(crate) fn start(config: Config, job: Job) -> (Session, Receiver<Event>) {

@@ -100,7 +100,7 @@ fn refuses_more_batches_than_it_asked_for() {
     // The run can't take a batch while its observer holds it up.
     let observer = move |event| {
         drop(sender.send(event));
-        drop(wait.recv());
+        let _ = wait.recv();
     };
     let session = Session::start(config(4, 1), Job { data: None, ..linear.job(&[]) }, observer).expect("a good job");
     assert_eq!(events.recv(), Ok(Event::WantBatches(2)));

@@ -117,7 +117,7 @@ fn an_answer_changes_the_learning_rate_or_halts() {
 
 #[test]
 fn the_same_seed_gives_the_same_bits() {
-    let config = Config { rule: Rule::Adam(Adam::default()), ..config(4, 6) };
+    let config = Config { optimizer: Rule::Adam(Adam::default()), ..config(4, 6) };
     let bits = |seed| {
         let outcome = run(Config { seed, ..config }, Linear::new(30).job(&[4, 2]), go_on);
         outcome.reports.iter().map(|report| report.loss.to_bits()).collect::<Vec<_>>()
@@ -128,12 +128,12 @@ fn the_same_seed_gives_the_same_bits() {
 
 #[test]
 fn a_resumed_run_ends_with_the_same_bits() {
-    let config = Config { rule: Rule::Adam(Adam::default()), ..config(4, 6) };
+    let config = Config { optimizer: Rule::Adam(Adam::default()), ..config(4, 6) };
     let job = Linear::new(10).job(&[4, 2]);
     let whole = run(config, job.clone(), go_on);
     let first = run(config, job.clone(), |epoch| if epoch == 2 { Answer::Halt } else { Answer::Continue });
     let (params, states) = first.session.parameters();
-    let job = Job { params, states, optimizer: Some(first.session.optimizer_state()), ..job };
+    let job = Job { params, states, optimizer_state: Some(first.session.optimizer_state()), ..job };
     let rest = run(Config { first_epoch: 3, ..config }, job, go_on);
     assert_eq!(rest.reports.iter().map(|report| report.epoch).collect::<Vec<_>>(), [3, 4, 5, 6]);
     assert_eq!((rest.weights(), rest.bias(), rest.steps()), (whole.weights(), whole.bias(), whole.steps()));

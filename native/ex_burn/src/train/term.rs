@@ -1,10 +1,8 @@
-//! The terms of training: configurations and answers in, events out.
+//! The terms of training: jobs in, events out.
 
 use std::sync::Arc;
 
-use ex_burn_engine::train::{
-    Adam, Answer, Config, Ending, EpochReport, Event, Job, OptimizerState, Progress, Rule, Sgd,
-};
+use ex_burn_engine::train::{Ending, EpochReport, Event, Job, OptimizerState, Progress};
 use ex_burn_engine::{Result, Value, exec};
 use rustler::{Encoder, Env, NifMap, NifTaggedEnum, NifUnitEnum, ResourceArc, Term};
 
@@ -17,26 +15,6 @@ rustler::atoms! { infinity, nan, neg_infinity }
 
 #[derive(NifMap)]
 #[rustler(decode)]
-pub(super) struct ConfigTerm {
-    epochs: usize,
-    first_epoch: usize,
-    batch_size: usize,
-    shuffle: bool,
-    seed: u64,
-    learning_rate: f64,
-    optimizer: OptimizerTerm,
-    progress: bool,
-}
-
-#[derive(NifTaggedEnum)]
-#[rustler(decode)]
-pub(super) enum OptimizerTerm {
-    Sgd { momentum: Option<f64>, nesterov: bool },
-    Adam { b1: f64, b2: f64, eps: f64, eps_root: f64 },
-}
-
-#[derive(NifMap)]
-#[rustler(decode)]
 pub(super) struct JobTerm {
     steps: Vec<ResourceArc<Executable>>,
     evaluations: Vec<ResourceArc<Executable>>,
@@ -45,42 +23,6 @@ pub(super) struct JobTerm {
     data: Option<Tensors>,
     validation: Option<Tensors>,
     optimizer_state: Option<(u64, Vec<Tensors>)>,
-}
-
-#[derive(NifTaggedEnum)]
-#[rustler(decode)]
-pub(super) enum AnswerTerm {
-    Continue,
-    LearningRate(f64),
-    Halt,
-}
-
-impl From<ConfigTerm> for Config {
-    fn from(term: ConfigTerm) -> Self {
-        Config {
-            epochs: term.epochs,
-            first_epoch: term.first_epoch,
-            batch_size: term.batch_size,
-            shuffle: term.shuffle,
-            seed: term.seed,
-            learning_rate: term.learning_rate,
-            rule: match term.optimizer {
-                OptimizerTerm::Sgd { momentum, nesterov } => Rule::Sgd(Sgd { momentum, nesterov }),
-                OptimizerTerm::Adam { b1, b2, eps, eps_root } => Rule::Adam(Adam { b1, b2, eps, eps_root }),
-            },
-            progress: term.progress,
-        }
-    }
-}
-
-impl From<AnswerTerm> for Answer {
-    fn from(term: AnswerTerm) -> Self {
-        match term {
-            AnswerTerm::Continue => Answer::Continue,
-            AnswerTerm::LearningRate(rate) => Answer::LearningRate(rate),
-            AnswerTerm::Halt => Answer::Halt,
-        }
-    }
 }
 
 impl JobTerm {
@@ -97,7 +39,7 @@ impl JobTerm {
             states: values(OP, &self.states)?,
             data: some(self.data)?,
             validation: some(self.validation)?,
-            optimizer: self.optimizer_state.map(state).transpose()?,
+            optimizer_state: self.optimizer_state.map(state).transpose()?,
         })
     }
 }

@@ -12,6 +12,7 @@ use crate::error::Result;
 /// At step `t`, from 1: `m <- b1 * m + (1 - b1) * g`, `v <- b2 * v + (1 - b2) * g^2`, both from 0, and
 /// `p <- p - lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t) + eps_root) + eps)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Adam {
     /// Decay of the mean of gradients, from 0 up to 1.
     pub b1: f64,

@@ -12,6 +12,7 @@ use crate::error::Result;
 /// Without momentum: `p <- p - lr * g`. With it the trace `t <- momentum * t + g`, from 0, takes the place of `g`; with
 /// `nesterov` `momentum * t + g` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sgd {
     /// Decay of the trace, from 0 up to 1; `None` keeps no trace.
     pub momentum: Option<f64>,
