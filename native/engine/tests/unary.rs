@@ -6,8 +6,10 @@ use common::*;
 use ex_burn_engine::Type;
 use ex_burn_engine::program::{Op, Unary};
 
+type Case = (Unary, fn(f64) -> f64, [f64; 5]);
+
 /// Functions with the standard library's, and operands within their domain and away from kinks.
-const SMOOTH: [(Unary, fn(f64) -> f64, [f64; 5]); 25] = [
+const SMOOTH: [Case; 25] = [
     (Unary::Abs, f64::abs, [-3.5, -0.25, 0.5, 1.0, 7.0]),
     (Unary::Acos, f64::acos, [-0.9, -0.3, 0.0, 0.4, 0.8]),
     (Unary::Acosh, f64::acosh, [1.1, 1.5, 2.0, 10.0, 300.0]),

@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use burn_backend::{Shape, TensorMetadata};
 use burn_flex::{FlexTensor, Layout};
-use rayon::prelude::*;
 
-use super::nest::{CHUNK, Nest};
+use super::nest::{CHUNK, Nest, chunks};
 use super::{Number, Total, memory, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -82,7 +81,7 @@ impl<'a> Walk<'a> {
     fn fold_apart<T: Number, F: Fold<T>>(&self, outer: usize, states: &mut [F::State]) {
         let (each, results) = (self.x.layout().num_elements() / outer, self.results / outer);
         let group = CHUNK.div_ceil(each.max(1));
-        states.par_chunks_mut(results * group).enumerate().for_each(|(i, part)| {
+        chunks(states, results * group, &|i, part| {
             let first = i * group;
             let last = first + part.len() / results;
             self.run::<T, F>(first * each..last * each, first * results, part);
@@ -92,24 +91,23 @@ impl<'a> Walk<'a> {
     /// The outermost axis is reduced: its parts have partial results, joined in order.
     fn fold_parts<T: Number, F: Fold<T>>(&self, total: usize) -> Vec<F::State> {
         let size = total.div_ceil(PARTS).max(CHUNK);
-        let part = |i: usize| {
-            let mut states = vec![F::IDENTITY; self.results];
-            self.run::<T, F>(i * size..total.min((i + 1) * size), 0, &mut states);
-            states
-        };
-        let parts: Vec<_> = (0..total.div_ceil(size)).into_par_iter().map(part).collect();
-        let join = |mut all: Vec<F::State>, part: Vec<F::State>| {
-            all.iter_mut().zip(part).for_each(|(a, b)| *a = F::join(*a, b));
-            all
-        };
-        parts.into_iter().reduce(join).unwrap_or_default()
+        let mut states = vec![F::IDENTITY; self.results * total.div_ceil(size)];
+        chunks(&mut states, self.results, &|i, part| {
+            self.run::<T, F>(i * size..total.min((i + 1) * size), 0, part);
+        });
+        let (all, parts) = states.split_at_mut(self.results);
+        for part in parts.chunks(self.results) {
+            all.iter_mut().zip(part).for_each(|(a, &b)| *a = F::join(*a, b));
+        }
+        states.truncate(self.results);
+        states
     }
 
     /// Folds the steps of `range` into `states`, whose first belongs to result `first`.
     fn run<T: Number, F: Fold<T>>(&self, range: Range<usize>, first: usize, states: &mut [F::State]) {
         let xs = self.x.storage::<T>();
         let [x_step, result_step] = self.nest.step();
-        self.nest.visit(range, |_, len, [at, result]| {
+        self.nest.visit(range, &mut |_, len, [at, result]| {
             let row = (0..len).map(|i| xs[(at as isize + i as isize * x_step) as usize]);
             let states = &mut states[result - first..];
             match (x_step, result_step) {

@@ -1,8 +1,8 @@
 //! Kernels that see one whole line of elements along an axis.
 
 use burn_backend::{Shape, TensorMetadata};
-use rayon::prelude::*;
 
+use super::nest::{CHUNK, chunks};
 use super::{Number, memory, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -12,7 +12,7 @@ pub(crate) fn lines<T: Number, R: Number, const N: usize>(
     operands: [&Value; N],
     axis: usize,
     len: usize,
-    f: impl Fn([&[T]; N], &mut [R]) + Sync,
+    f: &(dyn Fn([&[T]; N], &mut [R]) + Sync),
 ) -> Result<Value> {
     let rank = operands[0].rank();
     let to_last: Vec<usize> = (0..rank).filter(|&i| i != axis).chain([axis]).collect();
@@ -24,8 +24,12 @@ pub(crate) fn lines<T: Number, R: Number, const N: usize>(
     let width = std::mem::replace(&mut shape[rank - 1], len);
     let mut out = bytemuck::zeroed_vec::<R>(shape.iter().product());
     let sources: Vec<&[T]> = moved.iter().map(|t| t.storage::<T>()).collect();
-    out.par_chunks_mut(len.max(1)).enumerate().for_each(|(i, line)| {
-        f(std::array::from_fn(|k| &sources[k][i * width..(i + 1) * width]), line);
+    let group = (CHUNK / width.max(1)).max(1);
+    chunks(&mut out, len.max(1) * group, &|i, part| {
+        for (j, line) in part.chunks_mut(len.max(1)).enumerate() {
+            let first = (i * group + j) * width;
+            f(std::array::from_fn(|k| &sources[k][first..first + width]), line);
+        }
     });
     let back: Vec<usize> = (0..rank)
         .map(|i| {

@@ -12,7 +12,7 @@ pub(crate) fn map<T: Number, R: Number>(x: &Value, f: impl Fn(T) -> R + Sync) ->
     let x = memory(x)?;
     let src = x.storage::<T>();
     let mut out = bytemuck::zeroed_vec::<R>(x.layout().num_elements());
-    Nest::new([x.layout()]).fill(&mut out, |part, [at], [step]| match step {
+    Nest::new([x.layout()]).fill(&mut out, &|part, [at], [step]| match step {
         1 => part.iter_mut().zip(&src[at..]).for_each(|(r, &x)| *r = f(x)),
         0 => part.fill(f(src[at])),
         _ => part.iter_mut().enumerate().for_each(|(i, r)| *r = f(src[walk(at, step, i)])),
@@ -29,7 +29,7 @@ pub(crate) fn zip<A: Number, B: Number, R: Number>(
     let (a, b) = (memory(a)?, memory(b)?);
     let (xs, ys) = (a.storage::<A>(), b.storage::<B>());
     let mut out = bytemuck::zeroed_vec::<R>(a.layout().num_elements());
-    Nest::new([a.layout(), b.layout()]).fill(&mut out, |part, [i, j], steps| match steps {
+    Nest::new([a.layout(), b.layout()]).fill(&mut out, &|part, [i, j], steps| match steps {
         [1, 1] => part.iter_mut().zip(&xs[i..]).zip(&ys[j..]).for_each(|((r, &x), &y)| *r = f(x, y)),
         [1, 0] => {
             let y = ys[j];

@@ -8,6 +8,17 @@ use rayon::prelude::*;
 /// Results that one task computes; smaller outputs stay on the calling thread.
 pub(super) const CHUNK: usize = 32 * 1024;
 
+/// Fills a part of a row; called through a pointer, so that the walk is compiled once for many kernels.
+pub(super) type RowFn<'a, R, const N: usize> = &'a (dyn Fn(&mut [R], [usize; N], [isize; N]) + Sync);
+
+/// Calls `f` with each part of `size` elements and its number, on all cores when there are several.
+pub(super) fn chunks<R: Send>(all: &mut [R], size: usize, f: &(dyn Fn(usize, &mut [R]) + Sync)) {
+    if all.len() <= size {
+        return f(0, all);
+    }
+    all.par_chunks_mut(size).enumerate().for_each(|(i, part)| f(i, part));
+}
+
 /// A row-major walk over `N` tensors of one shape, cut into rows that every tensor crosses with one step.
 pub(super) struct Nest<const N: usize> {
     /// Axes outside of a row, outermost first: length and each tensor's step.
@@ -40,21 +51,18 @@ impl<const N: usize> Nest<N> {
 
     /// Fills `out`, which has one element for each step of the walk: `row` gets a part of a row, each tensor's first
     /// element for it and each tensor's step.
-    pub(super) fn fill<R: Send>(&self, out: &mut [R], row: impl Fn(&mut [R], [usize; N], [isize; N]) + Sync) {
-        let fill = |first: usize, part: &mut [R]| {
-            self.visit(first..first + part.len(), |at, len, offsets| {
+    pub(super) fn fill<R: Send>(&self, out: &mut [R], row: RowFn<'_, R, N>) {
+        chunks(out, CHUNK, &|i, part| {
+            let first = i * CHUNK;
+            self.visit(first..first + part.len(), &mut |at, len, offsets| {
                 row(&mut part[at - first..at - first + len], offsets, self.step);
             });
-        };
-        if out.len() <= CHUNK {
-            return fill(0, out);
-        }
-        out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, part)| fill(i * CHUNK, part));
+        });
     }
 
     /// Walks over the steps of `range`, a row or a part of one at a time: its first step, its length and each tensor's
     /// first element.
-    pub(super) fn visit(&self, range: Range<usize>, mut row: impl FnMut(usize, usize, [usize; N])) {
+    pub(super) fn visit(&self, range: Range<usize>, row: &mut dyn FnMut(usize, usize, [usize; N])) {
         let mut at = range.start;
         while at < range.end {
             let column = at % self.len;

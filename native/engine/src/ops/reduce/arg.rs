@@ -25,7 +25,7 @@ pub(in crate::ops) fn arg_reduce(attrs: &ArgReduce, mut call: Call<'_>) -> Resul
         return Err(call.invalid("has no elements to choose from"));
     }
     let last = attrs.tie_break == TieBreak::High;
-    let found = for_number!(x.dtype(), T => cpu::lines([&x], axis, 1, |[line]: [&[T]; 1], index: &mut [i64]| {
+    let found = for_number!(x.dtype(), T => cpu::lines([&x], axis, 1, &|[line]: [&[T]; 1], index: &mut [i64]| {
         index[0] = match attrs.extremum {
             Extremum::Max => find(line, last, |x, best| x > best),
             Extremum::Min => find(line, last, |x, best| x < best),

@@ -32,7 +32,7 @@ pub(in crate::ops) fn cumulative(attrs: &Cumulative, mut call: Call<'_>) -> Resu
 
 fn scanned(fold: Fold, x: &Value, axis: usize) -> Result<Value> {
     fn along<T: Number, F: cpu::Fold<T, Result = T>>(x: &Value, axis: usize) -> Result<Value> {
-        cpu::lines([x], axis, x.shape()[axis], |[line]: [&[T]; 1], out: &mut [T]| cpu::scan::<T, F>(line, out))
+        cpu::lines([x], axis, x.shape()[axis], &|[line]: [&[T]; 1], out: &mut [T]| cpu::scan::<T, F>(line, out))
     }
     for_number!(x.dtype(), T => match fold {
         Fold::Sum => along::<T, cpu::Sum>(x, axis),
@@ -52,7 +52,7 @@ fn gradient(fold: Fold, x: &Value, g: &Value, axis: usize) -> Result<Value> {
         _ => Pair { value: |a, b| a + b, slopes: |_, _| [1.0, 1.0] },
     };
     let (x, g) = (cast(x.clone(), Type::F64)?, cast(g.clone(), Type::F64)?);
-    cpu::lines([&x, &g], axis, x.shape()[axis], |[x, g]: [&[f64]; 2], out: &mut [f64]| {
+    cpu::lines([&x, &g], axis, x.shape()[axis], &|[x, g]: [&[f64]; 2], out: &mut [f64]| {
         out.copy_from_slice(&cpu::scan_gradient(pair, x, g));
     })
 }
