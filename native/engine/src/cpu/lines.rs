@@ -7,12 +7,15 @@ use super::{Number, memory, value};
 use crate::error::Result;
 use crate::value::Value;
 
+/// Fills one line from the operands' lines; called through a pointer, so that the moving of axes is compiled once.
+type LineFn<'a, T, R, const N: usize> = &'a (dyn Fn([&[T]; N], &mut [R]) + Sync);
+
 /// `f` of each line along `axis` of operands of one type and shape; it fills a line of length `len`.
 pub(crate) fn lines<T: Number, R: Number, const N: usize>(
     operands: [&Value; N],
     axis: usize,
     len: usize,
-    f: &(dyn Fn([&[T]; N], &mut [R]) + Sync),
+    f: LineFn<'_, T, R, N>,
 ) -> Result<Value> {
     let rank = operands[0].rank();
     let to_last: Vec<usize> = (0..rank).filter(|&i| i != axis).chain([axis]).collect();
