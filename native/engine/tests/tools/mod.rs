@@ -25,6 +25,8 @@ pub const TYPES: [Type; 12] = [
     Type::F64,
 ];
 
+pub const FLOATS: [Type; 4] = [Type::BF16, Type::F16, Type::F32, Type::F64];
+
 pub fn ty(dtype: Type, shape: &[usize]) -> TensorType {
     TensorType::new(dtype, shape)
 }
@@ -32,6 +34,17 @@ pub fn ty(dtype: Type, shape: &[usize]) -> TensorType {
 pub fn tensor(dtype: Type, shape: &[usize], numbers: &[f64]) -> Value {
     let bytes = numbers.iter().flat_map(|&n| scalar::from_f64(dtype, n).expect("a real type")).collect();
     Value::from_bytes(&ty(dtype, shape), bytes, &Device::Cpu).expect("as many numbers as the shape holds")
+}
+
+/// A vector of the numbers.
+pub fn vector(dtype: Type, numbers: &[f64]) -> Value {
+    tensor(dtype, &[numbers.len()], numbers)
+}
+
+/// A vector of integers, exactly.
+pub fn integers(dtype: Type, numbers: &[i128]) -> Value {
+    let bytes = numbers.iter().flat_map(|n| n.to_le_bytes()[..dtype.size()].to_vec()).collect();
+    Value::from_bytes(&ty(dtype, &[numbers.len()]), bytes, &Device::Cpu).expect("an integer type")
 }
 
 /// 0, 1, 2 ... in `shape`.
@@ -44,6 +57,21 @@ pub fn numbers(value: &Value) -> Vec<f64> {
     let dtype = value.dtype();
     let bytes = value.untracked().into_bytes().expect("readable");
     bytes.chunks_exact(dtype.size()).map(|b| scalar::to_f64(dtype, b).expect("a real type")).collect()
+}
+
+/// The integers, exactly.
+pub fn exact(value: &Value) -> Vec<i128> {
+    let dtype = value.dtype();
+    let bytes = value.clone().into_bytes().expect("readable");
+    bytes.chunks_exact(dtype.size()).map(|b| scalar::to_i128(dtype, b).expect("an integer type")).collect()
+}
+
+/// Fails unless the numbers agree to `tolerance`, relative above 1; NaN agrees with NaN.
+#[track_caller]
+pub fn assert_close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
+    let close = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * b.abs().max(1.0);
+    let agree = got.len() == want.len() && got.iter().zip(want).all(|(&a, &b)| close(a, b));
+    assert!(agree, "{what}: got {got:?}, want {want:?}");
 }
 
 pub fn try_run(op: Op, inputs: &[Value], out: &TensorType) -> Result<Value, Error> {
@@ -95,6 +123,7 @@ pub fn gradients(op: &Op, inputs: &[Value], out: &TensorType, weights: &Value) -
 }
 
 /// Compares the gradient of each float operand, in f64, with central differences.
+#[track_caller]
 pub fn check_gradients(op: Op, inputs: &[Value], out_shape: &[usize]) {
     let out = ty(Type::F64, out_shape);
     let weights = noise(7, out_shape.iter().product(), 5);
@@ -116,7 +145,8 @@ pub fn check_gradients(op: Op, inputs: &[Value], out_shape: &[usize]) {
                 inputs[at] = tensor(Type::F64, &inputs[at].shape(), &moved);
                 loss(&inputs)
             };
-            let slope = (at_offset(1e-3) - at_offset(-1e-3)) / 2e-3;
+            let step = 1e-5 * base[element].abs().max(1.0);
+            let slope = (at_offset(step) - at_offset(-step)) / (2.0 * step);
             assert!(
                 (slope - got[element]).abs() < 1e-6 * slope.abs().max(1.0),
                 "{op:?}: operand {at}, element {element}: {} should be {slope}",
