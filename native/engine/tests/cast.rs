@@ -2,6 +2,8 @@
 
 mod tools;
 
+use std::slice::from_ref;
+
 use ex_burn_engine::Type;
 use ex_burn_engine::program::Op;
 use tools::*;
@@ -84,7 +86,7 @@ fn floats_round_to_nearest_and_keep_what_is_not_finite() {
 #[test]
 fn gradients_pass_between_floats_and_stop_at_integers() {
     let x = tracked(&vector(Type::F32, &[1.5, 2.5]));
-    let got = gradients(&Op::Cast, &[x.clone()], &ty(Type::F64, &[2]), &vector(Type::F64, &[3.0, 4.0]));
+    let got = gradients(&Op::Cast, from_ref(&x), &ty(Type::F64, &[2]), &vector(Type::F64, &[3.0, 4.0]));
     assert_eq!(got, [[3.0, 4.0]]);
     assert!(run(Op::Cast, &[x], &ty(Type::S32, &[2])).flex().is_some());
 }

@@ -2,6 +2,8 @@
 
 mod tools;
 
+use std::slice::from_ref;
+
 use ex_burn_engine::program::{ArgReduce, Cumulative, Extremum, Fold, Op, Reduce, TieBreak};
 use ex_burn_engine::{Type, Value};
 use tools::*;
@@ -52,7 +54,7 @@ fn each_fold_reduces_any_axes_of_each_type() {
             let x = tensor(dtype, &shape, &xs);
             let out = if matches!(fold, Fold::All | Fold::Any) { Type::U8 } else { dtype };
             assert_eq!(
-                numbers(&run(reduce(fold, axes, true), &[x.clone()], &ty(out, &kept))),
+                numbers(&run(reduce(fold, axes, true), from_ref(&x), &ty(out, &kept))),
                 want,
                 "{fold:?} {axes:?}"
             );
@@ -79,7 +81,7 @@ fn nothing_reduces_to_the_identity() {
     for (fold, out, want) in cases {
         let empty = tensor(Type::F32, &[2, 0], &[]);
         assert_eq!(
-            numbers(&run(reduce(fold, Some(&[1]), false), &[empty.clone()], &ty(out, &[2]))),
+            numbers(&run(reduce(fold, Some(&[1]), false), from_ref(&empty), &ty(out, &[2]))),
             [want; 2],
             "{fold:?}"
         );
@@ -115,7 +117,7 @@ fn large_tensors_are_split_without_a_seam() {
     let lines: Vec<f64> = xs.chunks(columns as usize).map(|line| line.iter().sum()).collect();
     let down: Vec<f64> = (0..columns as usize).map(|j| xs.iter().skip(j).step_by(columns as usize).sum()).collect();
     let sum =
-        |axes, shape: &[usize]| numbers(&run(reduce(Fold::Sum, axes, false), &[x.clone()], &ty(Type::F64, shape)));
+        |axes, shape: &[usize]| numbers(&run(reduce(Fold::Sum, axes, false), from_ref(&x), &ty(Type::F64, shape)));
     assert_eq!(sum(Some(&[1]), &[rows as usize]), lines);
     assert_eq!(sum(Some(&[0]), &[columns as usize]), down);
     assert_eq!(sum(None, &[]), [xs.iter().sum::<f64>()]);
@@ -134,14 +136,15 @@ fn nan_spreads_and_counts_as_true() {
         }
     }
     let nans = vector(Type::F32, &[NAN]);
-    assert_eq!(numbers(&run(reduce(Fold::All, None, false), &[nans.clone()], &ty(Type::U8, &[]))), [1.0]);
+    assert_eq!(numbers(&run(reduce(Fold::All, None, false), from_ref(&nans), &ty(Type::U8, &[]))), [1.0]);
     assert_eq!(numbers(&run(reduce(Fold::Any, None, false), &[nans], &ty(Type::U8, &[]))), [1.0]);
 }
 
 #[test]
 fn gradients_agree_with_differences() {
     let x = tensor(Type::F64, &[2, 3, 2], &[1.0, 2.5, -3.0, 4.0, 0.5, 6.0, -0.7, 8.0, 9.0, -1.5, 1.1, 1.2]);
-    let cases: [(Option<&[usize]>, bool, &[usize]); 5] = [
+    type Case = (Option<&'static [usize]>, bool, &'static [usize]);
+    let cases: [Case; 5] = [
         (None, false, &[]),
         (Some(&[1]), false, &[2, 2]),
         (Some(&[0, 2]), true, &[1, 3, 1]),
@@ -150,12 +153,12 @@ fn gradients_agree_with_differences() {
     ];
     for fold in [Fold::Sum, Fold::Product, Fold::Max, Fold::Min] {
         for (axes, keep, shape) in cases {
-            check_gradients(reduce(fold, axes, keep), &[x.clone()], shape);
+            check_gradients(reduce(fold, axes, keep), from_ref(&x), shape);
         }
     }
     for fold in [Fold::Sum, Fold::Product, Fold::Max, Fold::Min] {
         for (axis, reverse) in [(0, false), (1, false), (1, true), (2, true)] {
-            check_gradients(cumulative(fold, axis, reverse), &[x.clone()], &[2, 3, 2]);
+            check_gradients(cumulative(fold, axis, reverse), from_ref(&x), &[2, 3, 2]);
         }
     }
     for n in 1..9 {
@@ -178,13 +181,36 @@ fn gradients_at_ties_and_zeros_are_those_of_nx() {
     assert_eq!(gradient(all(Fold::Min), &[1.0, 1.0, 1.0, 1.0], &[2.0]), [0.5; 4]);
     assert_eq!(gradient(all(Fold::Product), &[2.0, 0.0, 5.0], &[1.0]), [0.0, 10.0, 0.0]);
     assert_eq!(gradient(all(Fold::Product), &[0.0, 0.0, 5.0], &[1.0]), [0.0, 0.0, 0.0]);
-    // d/dx of x, xy, xyz at (2, 0, 5) with weights 1, 10, 100.
-    let product = cumulative(Fold::Product, 0, false);
-    assert_eq!(gradient(product, &[2.0, 0.0, 5.0], &[1.0, 10.0, 100.0]), [1.0, 1020.0, 0.0]);
-    // Nx's scan compares neighbours first: each of two equal neighbours gets half, then half of it again.
-    let max = cumulative(Fold::Max, 0, false);
-    assert_eq!(gradient(max.clone(), &[3.0, 3.0], &[1.0, 1.0]), [1.5, 0.5]);
-    assert_eq!(gradient(max, &[3.0, 3.0, 3.0], &[0.0, 0.0, 1.0]), [0.25, 0.25, 0.5]);
+}
+
+/// From `Nx.Defn.grad` on `Nx.BinaryBackend`, with weights 0.5, 1.5, 2.5 ... for the results.
+#[test]
+fn gradients_of_scans_at_ties_and_zeros_are_those_of_nx() {
+    let (ties, zeros) = ([3.0, 3.0, 1.0, 3.0, 2.0, 3.0, 0.0], [2.0, 0.0, 2.0, 0.0, 1.0]);
+    let cases: [(Fold, bool, &[f64], &[f64]); 11] = [
+        (Fold::Sum, false, &zeros, &[12.5, 12.0, 10.5, 8.0, 4.5]),
+        (Fold::Product, false, &ties, &[422.0, 421.5, 1251.0, 409.5, 567.0, 297.0, 1053.0]),
+        (Fold::Product, false, &zeros, &[0.5, 13.0, 0.0, 0.0, 0.0]),
+        (Fold::Product, false, &[1.0; 4], &[8.0, 7.5, 6.0, 3.5]),
+        (Fold::Max, false, &ties, &[6.0, 5.5, 0.0, 7.0, 0.0, 6.0, 0.0]),
+        (Fold::Max, false, &zeros, &[7.25, 0.0, 5.25, 0.0, 0.0]),
+        (Fold::Max, false, &[1.0; 4], &[2.75, 2.25, 2.125, 0.875]),
+        (Fold::Max, true, &ties, &[0.25, 0.875, 0.0, 3.4375, 0.0, 13.4375, 6.5]),
+        (Fold::Min, false, &ties, &[1.25, 0.75, 16.0, 0.0, 0.0, 0.0, 6.5]),
+        (Fold::Min, false, &zeros, &[0.5, 8.0, 0.0, 4.0, 0.0]),
+        (Fold::Min, false, &[1.0; 4], &[2.75, 2.25, 2.125, 0.875]),
+    ];
+    for (fold, reverse, xs, want) in cases {
+        let weights: Vec<f64> = (0..xs.len()).map(|i| 0.5 + i as f64).collect();
+        let op = cumulative(fold, 0, reverse);
+        let got = gradients(
+            &op,
+            &[tracked(&vector(Type::F64, xs))],
+            &ty(Type::F64, &[xs.len()]),
+            &vector(Type::F64, &weights),
+        );
+        assert_eq!(got, [want], "{fold:?} of {xs:?}");
+    }
 }
 
 #[test]
@@ -246,9 +272,9 @@ fn arg_reductions_take_an_axis_or_the_flattened_tensor() {
     };
     for dtype in TYPES {
         let x = tensor(dtype, &[2, 3], &[1.0, 5.0, 2.0, 9.0, 0.0, 9.0]);
-        assert_eq!(numbers(&run(op(None, false), &[x.clone()], &ty(Type::S32, &[]))), [3.0]);
-        assert_eq!(numbers(&run(op(None, true), &[x.clone()], &ty(Type::S32, &[1, 1]))), [3.0]);
-        assert_eq!(numbers(&run(op(Some(0), false), &[x.clone()], &ty(Type::S32, &[3]))), [1.0, 0.0, 1.0]);
+        assert_eq!(numbers(&run(op(None, false), from_ref(&x), &ty(Type::S32, &[]))), [3.0]);
+        assert_eq!(numbers(&run(op(None, true), from_ref(&x), &ty(Type::S32, &[1, 1]))), [3.0]);
+        assert_eq!(numbers(&run(op(Some(0), false), from_ref(&x), &ty(Type::S32, &[3]))), [1.0, 0.0, 1.0]);
         assert_eq!(numbers(&run(op(Some(1), true), &[x], &ty(Type::S32, &[2, 1]))), [1.0, 0.0]);
     }
     let message = error(op(Some(0), false), &[tensor(Type::F32, &[0], &[])], &ty(Type::S32, &[]));

@@ -2,6 +2,8 @@
 
 mod tools;
 
+use std::slice::from_ref;
+
 use ex_burn_engine::program::{Direction, Op, Sort, TopK};
 use ex_burn_engine::{Device, Type, Value, exec};
 use tools::*;
@@ -28,11 +30,11 @@ fn nan_is_above_all_numbers() {
     let x = [2.0, NAN, -INF, INF, -1.0];
     for dtype in FLOATS {
         let x = vector(dtype, &x);
-        let got = numbers(&run(sort(0, Direction::Asc), &[x.clone()], &ty(dtype, &[5])));
+        let got = numbers(&run(sort(0, Direction::Asc), from_ref(&x), &ty(dtype, &[5])));
         assert_close("ascending", &got, &[-INF, -1.0, 2.0, INF, NAN], 0.0);
-        let got = numbers(&run(sort(0, Direction::Desc), &[x.clone()], &ty(dtype, &[5])));
+        let got = numbers(&run(sort(0, Direction::Desc), from_ref(&x), &ty(dtype, &[5])));
         assert_close("descending", &got, &[NAN, INF, 2.0, -1.0, -INF], 0.0);
-        let got = numbers(&run(argsort(0, Direction::Asc), &[x.clone()], &ty(Type::S32, &[5])));
+        let got = numbers(&run(argsort(0, Direction::Asc), from_ref(&x), &ty(Type::S32, &[5])));
         assert_eq!(got, [2.0, 4.0, 0.0, 3.0, 1.0]);
         let got = numbers(&run(argsort(0, Direction::Desc), &[x], &ty(Type::S64, &[5])));
         assert_eq!(got, [1.0, 3.0, 0.0, 4.0, 2.0]);
@@ -42,12 +44,12 @@ fn nan_is_above_all_numbers() {
 #[test]
 fn equal_elements_keep_their_order_both_ways() {
     let x = vector(Type::S32, &[1.0, 0.0, 1.0, 0.0, 1.0]);
-    let got = numbers(&run(argsort(0, Direction::Asc), &[x.clone()], &ty(Type::S32, &[5])));
+    let got = numbers(&run(argsort(0, Direction::Asc), from_ref(&x), &ty(Type::S32, &[5])));
     assert_eq!(got, [1.0, 3.0, 0.0, 2.0, 4.0]);
     let got = numbers(&run(argsort(0, Direction::Desc), &[x], &ty(Type::S32, &[5])));
     assert_eq!(got, [0.0, 2.0, 4.0, 1.0, 3.0]);
     let zeros = vector(Type::F32, &[0.0, -0.0, 0.0]);
-    let got = numbers(&run(argsort(0, Direction::Asc), &[zeros.clone()], &ty(Type::S32, &[3])));
+    let got = numbers(&run(argsort(0, Direction::Asc), from_ref(&zeros), &ty(Type::S32, &[3])));
     assert_eq!(got, [0.0, 1.0, 2.0]);
     let signs: Vec<bool> = numbers(&run(sort(0, Direction::Desc), &[zeros], &ty(Type::F32, &[3])))
         .iter()
@@ -60,7 +62,7 @@ fn equal_elements_keep_their_order_both_ways() {
 fn any_axis_of_any_type_is_sorted() {
     for dtype in TYPES {
         let x = tensor(dtype, &[2, 3, 2], &[5.0, 1.0, 3.0, 2.0, 4.0, 0.0, 7.0, 9.0, 8.0, 6.0, 11.0, 10.0]);
-        let sorted = |axis| numbers(&run(sort(axis, Direction::Asc), &[x.clone()], &ty(dtype, &[2, 3, 2])));
+        let sorted = |axis| numbers(&run(sort(axis, Direction::Asc), from_ref(&x), &ty(dtype, &[2, 3, 2])));
         assert_eq!(sorted(0), [5.0, 1.0, 3.0, 2.0, 4.0, 0.0, 7.0, 9.0, 8.0, 6.0, 11.0, 10.0]);
         assert_eq!(sorted(1), [3.0, 0.0, 4.0, 1.0, 5.0, 2.0, 7.0, 6.0, 8.0, 9.0, 11.0, 10.0]);
         assert_eq!(sorted(2), [1.0, 5.0, 2.0, 3.0, 0.0, 4.0, 7.0, 9.0, 6.0, 8.0, 10.0, 11.0]);
@@ -74,10 +76,10 @@ fn any_axis_of_any_type_is_sorted() {
 #[test]
 fn scalars_and_empty_tensors_are_sorted() {
     let scalar = tensor(Type::F32, &[], &[3.0]);
-    assert_eq!(numbers(&run(sort(0, Direction::Asc), &[scalar.clone()], &ty(Type::F32, &[]))), [3.0]);
+    assert_eq!(numbers(&run(sort(0, Direction::Asc), from_ref(&scalar), &ty(Type::F32, &[]))), [3.0]);
     assert_eq!(numbers(&run(argsort(0, Direction::Asc), &[scalar], &ty(Type::S32, &[]))), [0.0]);
     let empty = tensor(Type::F32, &[2, 0], &[]);
-    assert_eq!(numbers(&run(sort(1, Direction::Asc), &[empty.clone()], &ty(Type::F32, &[2, 0]))), [0.0; 0]);
+    assert_eq!(numbers(&run(sort(1, Direction::Asc), from_ref(&empty), &ty(Type::F32, &[2, 0]))), [0.0; 0]);
     assert_eq!(numbers(&run(sort(0, Direction::Desc), &[empty], &ty(Type::F32, &[2, 0]))), [0.0; 0]);
     let message = error(sort(1, Direction::Asc), &[vector(Type::F32, &[1.0])], &ty(Type::F32, &[1]));
     assert_eq!(message, "sort: axis 1 of a tensor of rank 1");
@@ -110,8 +112,8 @@ fn top_k_answers_the_largest_and_their_places() {
 fn gradients_go_back_to_their_elements() {
     let x = tensor(Type::F64, &[2, 3, 2], &[5.0, 1.0, 3.0, 2.0, 4.0, 0.0, 7.0, 9.0, 8.0, 6.0, 11.0, 10.0]);
     for axis in 0..3 {
-        check_gradients(sort(axis, Direction::Asc), &[x.clone()], &[2, 3, 2]);
-        check_gradients(sort(axis, Direction::Desc), &[x.clone()], &[2, 3, 2]);
+        check_gradients(sort(axis, Direction::Asc), from_ref(&x), &[2, 3, 2]);
+        check_gradients(sort(axis, Direction::Desc), from_ref(&x), &[2, 3, 2]);
     }
     let ties = tracked(&vector(Type::F32, &[2.0, 1.0, 2.0]));
     let got = gradients(&sort(0, Direction::Asc), &[ties], &ty(Type::F32, &[3]), &vector(Type::F32, &[1.0, 2.0, 3.0]));

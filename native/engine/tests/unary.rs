@@ -2,6 +2,8 @@
 
 mod tools;
 
+use std::slice::from_ref;
+
 use ex_burn_engine::program::{Op, Unary};
 use ex_burn_engine::{Type, Value};
 use tools::*;
@@ -45,8 +47,8 @@ const PUBLISHED: [(Unary, f64, f64); 24] = [
     (Unary::Erf, 1.0, 0.842_700_792_949_714_9),
     (Unary::Erf, -2.0, -0.995_322_265_018_952_7),
     (Unary::Erfc, 0.5, 0.479_500_122_186_953_5),
-    (Unary::Erfc, -1.0, 1.842_700_792_949_714_9),
-    (Unary::Erfc, 4.0, 1.541_725_790_028_001_9e-8),
+    (Unary::Erfc, -1.0, 1.842_700_792_949_715),
+    (Unary::Erfc, 4.0, 1.541_725_790_028_002e-8),
     // Half the normal distribution's quantiles of 75 %, 97.5 % and 99.95 %, over the square root of 2.
     (Unary::ErfInv, 0.5, 0.476_936_276_204_469_9),
     (Unary::ErfInv, 0.95, 1.385_903_824_349_678_4),
@@ -71,7 +73,7 @@ const PUBLISHED: [(Unary, f64, f64); 24] = [
 const NONE: &[f64] = &[];
 
 fn eval(op: Unary, x: &Value, dtype: Type) -> Vec<f64> {
-    numbers(&run(Op::Unary(op), std::slice::from_ref(x), &ty(dtype, &x.shape())))
+    numbers(&run(Op::Unary(op), from_ref(x), &ty(dtype, &x.shape())))
 }
 
 #[test]
@@ -190,7 +192,7 @@ fn a_result_does_not_depend_on_being_tracked() {
     for (op, _, xs) in SMOOTH {
         for dtype in FLOATS {
             let (x, out) = (vector(dtype, &xs), ty(dtype, &[5]));
-            let plain = run(Op::Unary(op), &[x.clone()], &out);
+            let plain = run(Op::Unary(op), from_ref(&x), &out);
             let followed = run(Op::Unary(op), &[tracked(&x)], &out);
             assert_eq!(numbers(&plain), numbers(&followed), "{op:?} of {dtype}");
         }

@@ -112,6 +112,7 @@ impl<'a> Walk<'a> {
             let states = &mut states[result - first..];
             match (x_step, result_step) {
                 (1, 0) => states[0] = F::join(states[0], fold_slice::<T, F>(&xs[at..at + len])),
+                (1, 1) => states.iter_mut().zip(&xs[at..at + len]).for_each(|(s, &x)| *s = F::step(*s, x)),
                 (_, 0) => states[0] = row.fold(states[0], F::step),
                 _ => states.iter_mut().step_by(result_step as usize).zip(row).for_each(|(s, x)| *s = F::step(*s, x)),
             }

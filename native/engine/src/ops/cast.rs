@@ -35,6 +35,15 @@ pub(super) fn bitcast(mut call: Call<'_>) -> Result<Value> {
 /// NaN as zero, infinities as the extremes of the type, finite numbers out of range by wrapping. The gradient passes
 /// between floats and stops at integers.
 ///
+/// ```
+/// use ex_burn_engine::{Device, TensorType, Type, Value, ops};
+///
+/// let bytes = [-1.5f32, 300.0].into_iter().flat_map(f32::to_le_bytes).collect();
+/// let value = Value::from_bytes(&TensorType::new(Type::F32, [2]), bytes, &Device::Cpu)?;
+/// assert_eq!(ops::cast(value, Type::U8)?.into_bytes()?, [255, 44]);
+/// # Ok::<(), ex_burn_engine::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`Error::Unsupported`](crate::Error::Unsupported) when the device lacks the type.

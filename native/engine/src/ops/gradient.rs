@@ -19,7 +19,7 @@ use crate::value::Value;
 pub(super) type Rule = Box<dyn Fn(usize, Value) -> Result<Value> + Send + Sync>;
 
 /// The result of `forward` on the plain operands, with gradients by the rule that `backward` makes of the plain operands
-/// and the result. Integers among the operands get no gradient.
+/// and the result. Integers get no gradient.
 pub(super) fn with_gradient<const N: usize>(
     operands: [Value; N],
     forward: impl FnOnce([Value; N]) -> Result<Value>,
@@ -33,6 +33,9 @@ pub(super) fn with_gradient<const N: usize>(
         return forward(plain);
     }
     let result = forward(plain.clone())?;
+    if !result.dtype().is_float() {
+        return Ok(result);
+    }
     let types = plain.each_ref().map(Value::ty);
     let by_rule = ByRule { types, rule: Arc::new(backward(&plain, &result)) };
     let nothing = Value::full(&TensorType::new(Type::F32, [0]), 0.0, &result.device())?;

@@ -13,23 +13,22 @@ use crate::value::Value;
 
 /// The elements along an axis in their order.
 pub(super) fn sort(attrs: &Sort, mut call: Call<'_>) -> Result<Value> {
-    let (x, axis) = operand(attrs.axis, &mut call)?;
+    let (x, axis, shape) = operand(attrs.axis, &mut call)?;
     let order = Order { axis, len: x.shape()[axis], descending: attrs.direction == Direction::Desc };
-    Ok(order.sorted(x)?.reshape(&call.out()?.shape))
+    Ok(order.sorted(x)?.reshape(&shape))
 }
 
 /// The places that the elements along an axis have in their order.
 pub(super) fn argsort(attrs: &Sort, mut call: Call<'_>) -> Result<Value> {
-    let (x, axis) = operand(attrs.axis, &mut call)?;
+    let (x, axis, shape) = operand(attrs.axis, &mut call)?;
     let order = Order { axis, len: x.shape()[axis], descending: attrs.direction == Direction::Desc };
-    let out = call.out()?;
-    Ok(cast(order.places(&x.untracked())?, out.dtype)?.reshape(&out.shape))
+    Ok(cast(order.places(&x.untracked())?, call.out()?.dtype)?.reshape(&shape))
 }
 
 /// The largest elements along the last axis and their places.
 pub(super) fn top_k(attrs: &TopK, mut call: Call<'_>) -> Result<Vec<Value>> {
     let [_, places] = call.outputs else { return Err(call.invalid("makes two results")) };
-    let (x, axis) = operand(places.shape.len().saturating_sub(1), &mut call)?;
+    let (x, axis, _) = operand(places.shape.len().saturating_sub(1), &mut call)?;
     let len = x.shape()[axis];
     if attrs.k > len {
         return Err(call.invalid(format!("asks for {} of {len} elements", attrs.k)));
@@ -39,16 +38,17 @@ pub(super) fn top_k(attrs: &TopK, mut call: Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![order.sorted(x)?, found])
 }
 
-/// The operand, whose axis exists; a scalar as one line.
-fn operand(axis: usize, call: &mut Call<'_>) -> Result<(Value, usize)> {
+/// The operand, its axis, which exists, and its shape; a scalar becomes one line.
+fn operand(axis: usize, call: &mut Call<'_>) -> Result<(Value, usize, Vec<usize>)> {
     let [x] = call.args()?;
+    let shape = x.shape();
     if x.dtype().burn().is_none() {
         return Err(call.unsupported());
     }
     match x.rank() {
-        0 => Ok((x.reshape(&[1]), 0)),
+        0 => Ok((x.reshape(&[1]), 0, shape)),
         rank if axis >= rank => Err(call.invalid(format!("axis {axis} of a tensor of rank {rank}"))),
-        _ => Ok((x, axis)),
+        _ => Ok((x, axis, shape)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::cpu::{self, Number, for_number};
 use crate::error::Result;
+use crate::ops::reduce::Shapes;
 use crate::ops::{Call, cast};
 use crate::program::{ArgReduce, Extremum, TieBreak};
 use crate::value::Value;
@@ -14,10 +15,9 @@ pub(in crate::ops) fn arg_reduce(attrs: &ArgReduce, mut call: Call<'_>) -> Resul
         return Err(call.unsupported());
     }
     let x = x.untracked();
+    let axes = attrs.axis.map(|axis| vec![axis]);
+    let shapes = Shapes::new(&call, &x, axes.as_deref(), attrs.keep_axis)?;
     let (x, axis) = match attrs.axis {
-        Some(axis) if axis >= x.rank() => {
-            return Err(call.invalid(format!("axis {axis} of a tensor of rank {}", x.rank())));
-        }
         Some(axis) => (x, axis),
         None => (x.clone().reshape(&[x.len()]), 0),
     };
@@ -31,7 +31,7 @@ pub(in crate::ops) fn arg_reduce(attrs: &ArgReduce, mut call: Call<'_>) -> Resul
             Extremum::Min => find(line, last, |x, best| x < best),
         };
     }))?;
-    Ok(cast(found, out.dtype)?.reshape(&out.shape))
+    Ok(cast(found, out.dtype)?.reshape(&shapes.result))
 }
 
 fn find<T: Number>(line: &[T], last: bool, wins: impl Fn(T, T) -> bool) -> i64 {

@@ -21,19 +21,18 @@ pub(super) fn reduce(attrs: &Reduce, mut call: Call<'_>) -> Result<Value> {
     if x.dtype().burn().is_none() || out.dtype.burn().is_none() {
         return Err(call.unsupported());
     }
-    let reduced = mask(attrs.axes.as_deref(), x.rank()).ok_or_else(|| call.invalid("has an axis out of range"))?;
-    let kept: Vec<usize> = x.shape().iter().zip(&reduced).map(|(&len, &gone)| if gone { 1 } else { len }).collect();
-    let shape = match attrs.keep_axes {
-        true => kept.clone(),
-        false => kept.iter().zip(&reduced).filter(|&(_, &gone)| !gone).map(|(&len, _)| len).collect(),
-    };
+    let Shapes { reduced, kept, result } = Shapes::new(&call, &x, attrs.axes.as_deref(), attrs.keep_axes)?;
     let fold = attrs.fold;
     match fold {
-        Fold::All | Fold::Any => Ok(cast(folded(fold, &x.untracked(), &reduced)?, out.dtype)?.reshape(&shape)),
+        Fold::All | Fold::Any => Ok(cast(folded(fold, &x.untracked(), &reduced)?, out.dtype)?.reshape(&result)),
         _ => with_gradient(
             [cast(x, out.dtype)?],
-            |[x]| Ok(folded(fold, &x, &reduced)?.reshape(&shape)),
+            |[x]| Ok(folded(fold, &x, &reduced)?.reshape(&result)),
             |[x], y| {
+                if fold == Fold::Sum {
+                    let shape = x.shape();
+                    return Box::new(move |_, g| Ok(g.reshape(&kept).expand(&shape)));
+                }
                 let (x, y, reduced) = (x.clone(), y.clone().reshape(&kept), reduced.clone());
                 Box::new(move |_, g| gradient(fold, &x, &y, &reduced, g.reshape(&kept)))
             },
@@ -41,10 +40,30 @@ pub(super) fn reduce(attrs: &Reduce, mut call: Call<'_>) -> Result<Value> {
     }
 }
 
-/// For each axis whether it is among `axes`; `None` for an axis that does not exist.
-fn mask(axes: Option<&[usize]>, rank: usize) -> Option<Vec<bool>> {
-    let Some(axes) = axes else { return Some(vec![true; rank]) };
-    axes.iter().all(|&axis| axis < rank).then(|| (0..rank).map(|axis| axes.contains(&axis)).collect())
+/// What becomes of the axes of a reduced tensor.
+struct Shapes {
+    /// Whether each axis is reduced.
+    reduced: Vec<bool>,
+    /// The operand's shape with length 1 for the reduced axes.
+    kept: Vec<usize>,
+    /// The result's shape.
+    result: Vec<usize>,
+}
+
+impl Shapes {
+    /// Of a reduction of `x` over `axes`, or over all of them.
+    fn new(call: &Call<'_>, x: &Value, axes: Option<&[usize]>, keep: bool) -> Result<Self> {
+        let rank = x.rank();
+        if let Some(axis) = axes.unwrap_or_default().iter().find(|&&axis| axis >= rank) {
+            return Err(call.invalid(format!("axis {axis} of a tensor of rank {rank}")));
+        }
+        let reduced: Vec<bool> = (0..rank).map(|axis| axes.is_none_or(|axes| axes.contains(&axis))).collect();
+        let shape = x.shape();
+        let kept = (0..rank).map(|axis| if reduced[axis] { 1 } else { shape[axis] }).collect();
+        let result = (0..rank).filter(|&axis| keep || !reduced[axis]);
+        let result = result.map(|axis| if reduced[axis] { 1 } else { shape[axis] }).collect();
+        Ok(Self { reduced, kept, result })
+    }
 }
 
 /// A plain value folded over the axes where `reduced` holds, which stay with length 1.
@@ -64,16 +83,14 @@ fn folded(fold: Fold, x: &Value, reduced: &[bool]) -> Result<Value> {
 
 /// The gradient of x from the gradient `g` of y = fold(x); the reduced axes of y and g have length 1.
 fn gradient(fold: Fold, x: &Value, y: &Value, reduced: &[bool], g: Value) -> Result<Value> {
-    let shape = x.shape();
     match fold {
-        Fold::Sum => Ok(g.expand(&shape)),
         Fold::Product => product_gradient(x, y, reduced, &g),
         Fold::Max | Fold::Min => {
             let chosen = Real::new(x)?.ones_where_equal(&Real::new(y)?)?;
             let ties = Real::new(&folded(Fold::Sum, &chosen.clone().value(), reduced)?)?;
             Ok((chosen * Real::new(&g)? / ties).value())
         }
-        Fold::All | Fold::Any => Err(Error::invalid(<&str>::from(fold), "has no gradient")),
+        Fold::All | Fold::Any | Fold::Sum => Err(Error::invalid(<&str>::from(fold), "needs no operand")),
     }
 }
 
