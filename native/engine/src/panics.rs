@@ -24,13 +24,13 @@ static QUIET: Once = Once::new();
 ///
 /// # Errors
 ///
-/// As `body` says, and [`Error::Panic`].
+/// As `body` says, the [`Error`] that it panics with, and [`Error::Panic`].
 pub fn catch<T>(op: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
     QUIET.call_once(silence_guarded_panics);
     let outer = GUARDED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(body));
     GUARDED.set(outer);
-    result.unwrap_or_else(|payload| Err(Error::Panic { op: op.to_string(), message: panic_message(payload.as_ref()) }))
+    result.unwrap_or_else(|payload| Err(panic_error(op, payload)))
 }
 
 /// A caught panic is reported as an error, so it need not be printed as well.
@@ -41,6 +41,14 @@ fn silence_guarded_panics() {
             print(info);
         }
     }));
+}
+
+/// Code that Burn calls back has no other way to give up than to panic with an error of ours.
+fn panic_error(op: &str, payload: Box<dyn Any + Send>) -> Error {
+    match payload.downcast::<Error>() {
+        Ok(error) => *error,
+        Err(payload) => Error::Panic { op: op.to_string(), message: panic_message(payload.as_ref()) },
+    }
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> String {

@@ -102,6 +102,9 @@ fn cases() -> Vec<Case> {
     let same = || vec![[1, 1]; 2];
     vec![
         case(plain(1), &[2, 3, 7], &[4, 3, 3]),
+        case(plain(1), &[2, 1, 5], &[1, 1, 2]),
+        case(Conv { strides: vec![2], padding: vec![[9, 9]], ..plain(1) }, &[1, 2, 3], &[3, 2, 3]),
+        case(Conv { batch_group_size: 2, padding: vec![[1, 1]], ..plain(1) }, &[4, 1, 5], &[2, 1, 3]),
         case(Conv { strides: vec![2], padding: vec![[2, 1]], ..plain(1) }, &[2, 3, 7], &[4, 3, 3]),
         case(Conv { padding: vec![[-1, -2]], ..plain(1) }, &[1, 2, 8], &[3, 2, 2]),
         case(Conv { padding: vec![[3, -1]], input_dilation: vec![3], ..plain(1) }, &[1, 2, 4], &[3, 2, 3]),
@@ -119,6 +122,7 @@ fn cases() -> Vec<Case> {
         case(Conv { feature_group_size: 3, strides: vec![2, 1], ..plain(2) }, &[2, 3, 5, 4], &[3, 1, 3, 3]),
         case(Conv { feature_group_size: 3, ..plain(2) }, &[1, 3, 5, 4], &[6, 1, 2, 2]),
         case(Conv { batch_group_size: 2, ..plain(2) }, &[4, 3, 4, 4], &[4, 3, 2, 2]),
+        case(Conv { batch_group_size: 3, strides: vec![2], ..plain(1) }, &[3, 2, 6], &[6, 2, 3]),
         case(channels_last(1), &[2, 7, 3], &[3, 3, 4]),
         case(channels_last(2), &[2, 5, 6, 3], &[3, 3, 3, 4]),
         case(channels_last(2), &[2, 4, 4, 3], &[1, 1, 3, 5]),
@@ -152,6 +156,12 @@ fn cases() -> Vec<Case> {
             &[3, 2, 2, 2, 3],
         ),
         case(Conv { feature_group_size: 2, ..plain(3) }, &[1, 4, 3, 3, 3], &[2, 2, 2, 2, 2]),
+        case(plain(0), &[2, 3], &[4, 3]),
+        case(
+            Conv { padding: vec![[1, 0], [0, 0], [0, 0], [0, 1]], ..plain(4) },
+            &[1, 2, 2, 3, 2, 2],
+            &[2, 2, 2, 2, 1, 2],
+        ),
     ]
 }
 

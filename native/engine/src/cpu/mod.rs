@@ -3,6 +3,7 @@
 //! A kernel is written once for every element type and every memory layout. It reads plain [`Value`]s of one shape and
 //! makes a contiguous one.
 
+mod conv;
 mod fold;
 mod lines;
 mod map;
@@ -11,13 +12,17 @@ mod number;
 mod scan;
 mod sort;
 mod special;
+mod tasks;
+mod window;
 
+pub(crate) use conv::{Geometry, convolve, images_gradient, kernel_gradient};
 pub(crate) use fold::{All, Any, Fold, Max, Min, Product, Sum, fold};
 pub(crate) use lines::lines;
 pub(crate) use map::{any, map, map_real, zip, zip_real};
 pub(crate) use number::{Float, Int, Number, Special, Total, for_float, for_int, for_number, for_types};
 pub(crate) use scan::{Pair, scan, scan_gradient};
 pub(crate) use sort::{argsort, sort};
+pub(crate) use window::{Share, WindowAxis, fold_windows, window_gradient};
 
 use burn_backend::Shape;
 use burn_flex::{FlexTensor, Layout};

@@ -28,9 +28,12 @@ pub(super) fn steps(call: &Call<'_>, what: &str, steps: &[usize], count: usize) 
     if steps.contains(&0) { Err(call.invalid(format!("{what} {steps:?} must not be 0"))) } else { Ok(()) }
 }
 
-/// Refuses a declared result whose shape differs from the one that the operands make.
+/// Refuses a declared result that no memory can hold or whose shape differs from the one that the operands make.
 pub(super) fn result_shape(call: &Call<'_>, shape: &[usize]) -> Result<()> {
     let out = call.out()?;
+    if out.checked_len().is_none() {
+        return Err(call.invalid(format!("{out} is larger than memory")));
+    }
     if out.shape == shape {
         return Ok(());
     }

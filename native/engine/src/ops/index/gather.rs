@@ -3,7 +3,7 @@
 //! The last axis of the indices holds one index for each of `axes`. The other axes of the indices, the batch, come first
 //! in the slices read or written, then the remaining axes of the tensor in order.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use burn_backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::IndexingUpdateOp;
@@ -14,39 +14,32 @@ use crate::error::Result;
 use crate::ops::shape::permute;
 use crate::ops::{Call, cast, check};
 use crate::program::{Axes, Axis};
-use crate::types::TensorType;
 use crate::value::Value;
 
 pub(in crate::ops) fn gather(attrs: &Axes, mut call: Call<'_>) -> Result<Value> {
     let [value, indices] = call.args()?;
-    let rows = Rows::new(&call, &value, &indices, &attrs.axes)?;
+    let (rows, positions) = Rows::new(&call, &value, &indices, &attrs.axes)?;
     check::result_shape(&call, &rows.slices_shape())?;
     if rows.slices_shape().contains(&0) {
         return empty(&call);
     }
-    let table = rows.flatten(value);
-    Ok(select(table, 0, &rows.positions, &call)?.reshape(&rows.slices_shape()))
+    Ok(select(rows.flatten(value), 0, positions, &call).reshape(&rows.slices_shape()))
 }
 
 /// Adds each update; updates of one place add up.
 pub(in crate::ops) fn indexed_add(attrs: &Axes, call: Call<'_>) -> Result<Value> {
-    update(attrs, call, |rows, table, updates, call| {
-        write(table, &rows.positions, updates, IndexingUpdateOp::Add, call)
-    })
+    update(attrs, call, |table, positions, updates, call| write(table, positions, updates, IndexingUpdateOp::Add, call))
 }
 
 /// Writes each update; the last update of one place stays.
 pub(in crate::ops) fn indexed_put(attrs: &Axes, call: Call<'_>) -> Result<Value> {
-    update(attrs, call, |rows, table, updates, call| {
-        let last: HashMap<i64, usize> = rows.positions.iter().enumerate().map(|(row, &place)| (place, row)).collect();
-        if last.len() == rows.positions.len() {
-            return write(table, &rows.positions, updates, IndexingUpdateOp::Assign, call);
+    update(attrs, call, |table, positions, updates, call| {
+        let last: BTreeMap<i64, i64> = positions.iter().copied().zip(0..).collect();
+        if last.len() == positions.len() {
+            return write(table, positions, updates, IndexingUpdateOp::Assign, call);
         }
-        let mut last: Vec<(i64, usize)> = last.into_iter().collect();
-        last.sort_unstable();
-        let (places, kept): (Vec<i64>, Vec<i64>) = last.into_iter().map(|(place, row)| (place, row as i64)).unzip();
-        let updates = select(updates, 0, &kept, call)?;
-        write(table, &places, updates, IndexingUpdateOp::Assign, call)
+        let (positions, rows) = last.into_iter().unzip();
+        write(table, positions, select(updates, 0, rows, call), IndexingUpdateOp::Assign, call)
     })
 }
 
@@ -61,7 +54,7 @@ pub(in crate::ops) fn take(attrs: &Axis, mut call: Call<'_>) -> Result<Value> {
     if shape.contains(&0) {
         return empty(&call);
     }
-    Ok(select(value, attrs.axis, &positions, &call)?.reshape(&shape))
+    Ok(select(value, attrs.axis, positions, &call).reshape(&shape))
 }
 
 /// One element of `axis` for each element of the indices, which have the shape of the result.
@@ -80,7 +73,7 @@ pub(in crate::ops) fn take_along_axis(attrs: &Axis, mut call: Call<'_>) -> Resul
     if shape.contains(&0) {
         return empty(&call);
     }
-    let picks = positions::tensor(&call, &positions, &shape)?.into_tensor();
+    let picks = positions::tensor(&call, positions, &shape).into_tensor();
     let dtype = value.dtype();
     let gather = if dtype.is_float() { Dispatch::float_gather } else { Dispatch::int_gather };
     Ok(Value::new(dtype, gather(attrs.axis, value.into_tensor(), picks)))
@@ -96,12 +89,11 @@ struct Rows {
     depth: usize,
     /// Shape of the indices without their last axis.
     batch: Vec<usize>,
-    /// The rows that the indices name.
-    positions: Vec<i64>,
 }
 
 impl Rows {
-    fn new(call: &Call<'_>, value: &Value, indices: &Value, axes: &[usize]) -> Result<Self> {
+    /// The table and the rows that the indices name.
+    fn new(call: &Call<'_>, value: &Value, indices: &Value, axes: &[usize]) -> Result<(Self, Vec<i64>)> {
         check::axes(call, axes, value)?;
         let depth = axes.len();
         let mut batch = indices.shape();
@@ -111,7 +103,7 @@ impl Rows {
         let order: Vec<usize> = axes.iter().copied().chain((0..value.rank()).filter(|a| !axes.contains(a))).collect();
         let shape: Vec<usize> = order.iter().map(|&axis| value.shape()[axis]).collect();
         let positions = positions::read_tuples(call, indices, depth, &shape)?;
-        Ok(Self { order, shape, depth, batch, positions })
+        Ok((Self { order, shape, depth, batch }, positions))
     }
 
     /// Shape of the slices that are read or written.
@@ -139,11 +131,11 @@ impl Rows {
 fn update(
     attrs: &Axes,
     mut call: Call<'_>,
-    write: impl Fn(&Rows, Value, Value, &Call<'_>) -> Result<Value>,
+    write: impl Fn(Value, Vec<i64>, Value, &Call<'_>) -> Value,
 ) -> Result<Value> {
     let [value, indices, updates] = call.args()?;
     let dtype = call.out()?.dtype;
-    let rows = Rows::new(&call, &value, &indices, &attrs.axes)?;
+    let (rows, positions) = Rows::new(&call, &value, &indices, &attrs.axes)?;
     check::result_shape(&call, &value.shape())?;
     if updates.shape() != rows.slices_shape() {
         return Err(call.invalid(format!("updates {} need the shape {:?}", updates.ty(), rows.slices_shape())));
@@ -152,25 +144,24 @@ fn update(
     if updates.is_empty() {
         return Ok(value);
     }
-    let updates = updates.reshape(&[rows.positions.len(), rows.columns()]);
-    Ok(rows.restore(write(&rows, rows.flatten(value), updates, &call)?))
+    let updates = updates.reshape(&[positions.len(), rows.columns()]);
+    Ok(rows.restore(write(rows.flatten(value), positions, updates, &call)))
 }
 
-fn select(value: Value, axis: usize, positions: &[i64], call: &Call<'_>) -> Result<Value> {
-    let dtype = value.dtype();
-    let positions = positions::tensor(call, positions, &[positions.len()])?.into_tensor();
+fn select(value: Value, axis: usize, positions: Vec<i64>, call: &Call<'_>) -> Value {
+    let (dtype, length) = (value.dtype(), positions.len());
+    let positions = positions::tensor(call, positions, &[length]).into_tensor();
     let select = if dtype.is_float() { Dispatch::float_select } else { Dispatch::int_select };
-    Ok(Value::new(dtype, select(value.into_tensor(), axis, positions)))
+    Value::new(dtype, select(value.into_tensor(), axis, positions))
 }
 
-fn write(table: Value, rows: &[i64], updates: Value, how: IndexingUpdateOp, call: &Call<'_>) -> Result<Value> {
-    let dtype = table.dtype();
-    let rows = positions::tensor(call, rows, &[rows.len()])?.into_tensor();
+fn write(table: Value, rows: Vec<i64>, updates: Value, how: IndexingUpdateOp, call: &Call<'_>) -> Value {
+    let (dtype, length) = (table.dtype(), rows.len());
+    let rows = positions::tensor(call, rows, &[length]).into_tensor();
     let write = if dtype.is_float() { Dispatch::float_select_assign } else { Dispatch::int_select_assign };
-    Ok(Value::new(dtype, write(table.into_tensor(), 0, rows, updates.into_tensor(), how)))
+    Value::new(dtype, write(table.into_tensor(), 0, rows, updates.into_tensor(), how))
 }
 
 fn empty(call: &Call<'_>) -> Result<Value> {
-    let out = call.out()?;
-    Value::full(&TensorType::new(out.dtype, out.shape.clone()), 0.0, call.device)
+    Value::full(call.out()?, 0.0, call.device)
 }

@@ -1,8 +1,10 @@
 //! Index tensors, read and checked on the host.
 
+use burn_backend::{Shape, TensorData};
+
 use crate::error::{Error, Result};
 use crate::ops::Call;
-use crate::types::{TensorType, Type};
+use crate::types::Type;
 use crate::value::Value;
 
 /// The elements of an integer tensor in row-major order.
@@ -39,7 +41,6 @@ fn in_axis(call: &Call<'_>, index: i128, axis: usize, shape: &[usize]) -> Result
 }
 
 /// Positions as a tensor of `shape`.
-pub(super) fn tensor(call: &Call<'_>, positions: &[i64], shape: &[usize]) -> Result<Value> {
-    let bytes = positions.iter().flat_map(|p| p.to_le_bytes()).collect();
-    Value::from_bytes(&TensorType::new(Type::S64, shape), bytes, call.device)
+pub(super) fn tensor(call: &Call<'_>, positions: Vec<i64>, shape: &[usize]) -> Value {
+    Value::from_data(Type::S64, TensorData::new(positions, Shape::from(shape.to_vec())), call.device)
 }

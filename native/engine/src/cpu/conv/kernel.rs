@@ -1,0 +1,218 @@
+//! Convolution of images with channels last, in the memory of the CPU.
+//!
+//! Windows are copied side by side into a small matrix that stays in cache, which is multiplied by the kernel.
+
+use std::ops::Range;
+
+use burn_backend::Shape;
+use rayon::prelude::*;
+
+use super::Geometry;
+use super::product::{Matrix, Real, multiply};
+use crate::cpu::tasks::in_parts;
+use crate::cpu::{memory, value};
+use crate::error::Result;
+use crate::value::Value;
+
+/// Elements of a matrix of windows.
+const TILE: usize = 1 << 16;
+
+/// Products of two numbers that are worth a task of their own.
+const GRAIN: usize = 1 << 18;
+
+/// Partial sums of the kernel's gradient, added in order so that the result does not depend on the threads.
+const PARTS: usize = 8;
+
+/// The images `x` `[batch, spatial.., channels]` with the kernel `k` `[spatial.., channels of a group, outputs]`.
+pub(crate) fn convolve<T: Real>(geometry: &Geometry, x: &Value, k: &Value) -> Result<Value> {
+    let [x, k] = [memory(x)?.to_contiguous(), memory(k)?.to_contiguous()];
+    let y = geometry.forward::<T>(x.storage(), k.storage());
+    Ok(value(Shape::from(geometry.output_shape()), y))
+}
+
+/// The gradient of the images from the gradient `g` of the result.
+pub(crate) fn images_gradient<T: Real>(geometry: &Geometry, x: &Value, k: &Value, g: &Value) -> Result<Value> {
+    let [k, g] = [memory(k)?.to_contiguous(), memory(g)?.to_contiguous()];
+    let gradient = geometry.images_gradient::<T>(g.storage(), k.storage());
+    Ok(value(Shape::from(x.shape()), gradient))
+}
+
+/// The gradient of the kernel from the gradient `g` of the result.
+pub(crate) fn kernel_gradient<T: Real>(geometry: &Geometry, x: &Value, k: &Value, g: &Value) -> Result<Value> {
+    let [x, g] = [memory(x)?.to_contiguous(), memory(g)?.to_contiguous()];
+    let gradient = geometry.kernel_gradient::<T>(x.storage(), g.storage());
+    Ok(value(Shape::from(k.shape()), gradient))
+}
+
+impl Geometry {
+    fn rows(&self) -> usize {
+        self.batch * self.windows
+    }
+
+    /// Rows of a matrix of windows.
+    fn tile(&self) -> usize {
+        let products = self.window * self.outputs();
+        (TILE / self.window).clamp(16, 1024).max(GRAIN / products)
+    }
+
+    fn is_depthwise(&self) -> bool {
+        self.groups > 1 && self.group_channels == 1 && self.group_outputs == 1
+    }
+
+    fn forward<T: Real>(&self, x: &[T], k: &[T]) -> Vec<T> {
+        let (outputs, tile) = (self.outputs(), self.tile());
+        let mut y = bytemuck::zeroed_vec::<T>(self.rows() * outputs);
+        in_parts(&mut y, tile * outputs, &|part, y| {
+            let first = part * tile;
+            let rows = first..first + y.len() / outputs;
+            if self.is_depthwise() {
+                return self.depthwise(x, rows, |row, tap, pixel| {
+                    multiply_add(&mut y[(row - first) * outputs..][..outputs], pixel, &k[tap * outputs..]);
+                });
+            }
+            let mut buffer = vec![];
+            for group in 0..self.groups {
+                let windows = self.gather(x, rows.clone(), group, &mut buffer);
+                multiply(&mut y[group * self.group_outputs..], outputs, windows, self.kernel(k, group), false);
+            }
+        });
+        y
+    }
+
+    /// The gradient of the images from the gradient `dy` of the result.
+    fn images_gradient<T: Real>(&self, dy: &[T], k: &[T]) -> Vec<T> {
+        let mut dx = bytemuck::zeroed_vec::<T>(self.batch * self.image);
+        let images = (GRAIN / (self.windows * self.window * self.outputs())).max(1);
+        in_parts(&mut dx, images * self.image, &|part, dx| {
+            for (i, image) in dx.chunks_exact_mut(self.image).enumerate() {
+                self.image_gradient((part * images + i) * self.windows, image, dy, k);
+            }
+        });
+        dx
+    }
+
+    /// [`Self::images_gradient`] of the image whose first window is row `first`.
+    fn image_gradient<T: Real>(&self, first: usize, image: &mut [T], dy: &[T], k: &[T]) {
+        let outputs = self.outputs();
+        if self.is_depthwise() {
+            return (0..self.windows).for_each(|window| {
+                let dy = &dy[(first + window) * outputs..][..outputs];
+                self.visit(window, 0, &mut |tap, pixel, _| {
+                    let Some(pixel) = pixel else { return };
+                    multiply_add(&mut image[pixel..][..outputs], dy, &k[tap * outputs..]);
+                });
+            });
+        }
+        let mut buffer = vec![T::zero(); self.tile().min(self.windows) * self.window];
+        for start in (0..self.windows).step_by(self.tile()) {
+            let rows = start..self.windows.min(start + self.tile());
+            for group in 0..self.groups {
+                let dy = &dy[(first + start) * outputs + group * self.group_outputs..];
+                let dy = Matrix::new(dy, rows.len(), self.group_outputs, outputs);
+                self.scatter(dy, self.kernel(k, group).transposed(), rows.clone(), group, (image, &mut buffer));
+            }
+        }
+    }
+
+    /// Adds the gradients `dy * kernel` of the windows `rows` to the pixels they came from.
+    fn scatter<T: Real>(
+        &self,
+        dy: Matrix<'_, T>,
+        kernel: Matrix<'_, T>,
+        rows: Range<usize>,
+        group: usize,
+        (image, buffer): (&mut [T], &mut [T]),
+    ) {
+        if self.is_pointwise() {
+            let channels = self.channels();
+            return multiply(&mut image[rows.start * channels..], channels, dy, kernel, false);
+        }
+        multiply(buffer, self.window, dy, kernel, false);
+        for (row, window) in rows.zip(buffer.chunks_exact(self.window)) {
+            self.visit(row, group, &mut |from, to, length| {
+                let Some(to) = to else { return };
+                image[to..][..length].iter_mut().zip(&window[from..]).for_each(|(x, &w)| *x = *x + w);
+            });
+        }
+    }
+
+    /// The gradient of the kernel from the gradient `dy` of the result.
+    fn kernel_gradient<T: Real>(&self, x: &[T], dy: &[T]) -> Vec<T> {
+        let parts = self.rows().div_ceil(self.tile()).min(PARTS);
+        let rows = self.rows().div_ceil(parts);
+        let part = |part: usize| {
+            let mut dk = bytemuck::zeroed_vec::<T>(self.window * self.outputs());
+            self.add_kernel_gradient(part * rows..self.rows().min((part + 1) * rows), &mut dk, x, dy);
+            dk
+        };
+        let sums: Vec<Vec<T>> = if parts == 1 { vec![part(0)] } else { (0..parts).into_par_iter().map(part).collect() };
+        let add = |mut sum: Vec<T>, part: Vec<T>| {
+            sum.iter_mut().zip(part).for_each(|(sum, part)| *sum = *sum + part);
+            sum
+        };
+        sums.into_iter().reduce(add).unwrap_or_default()
+    }
+
+    fn add_kernel_gradient<T: Real>(&self, rows: Range<usize>, dk: &mut [T], x: &[T], dy: &[T]) {
+        let outputs = self.outputs();
+        if self.is_depthwise() {
+            return self.depthwise(x, rows, |row, tap, pixel| {
+                multiply_add(&mut dk[tap * outputs..][..outputs], pixel, &dy[row * outputs..]);
+            });
+        }
+        let mut buffer = vec![];
+        for start in rows.clone().step_by(self.tile()) {
+            let tile = start..rows.end.min(start + self.tile());
+            for group in 0..self.groups {
+                let windows = self.gather(x, tile.clone(), group, &mut buffer).transposed();
+                let dy = &dy[start * outputs + group * self.group_outputs..];
+                let dy = Matrix::new(dy, tile.len(), self.group_outputs, outputs);
+                multiply(&mut dk[group * self.group_outputs..], outputs, windows, dy, true);
+            }
+        }
+    }
+
+    /// The kernel of one group.
+    fn kernel<'a, T>(&self, k: &'a [T], group: usize) -> Matrix<'a, T> {
+        Matrix::new(&k[group * self.group_outputs..], self.window, self.group_outputs, self.outputs())
+    }
+
+    /// The windows `rows`, counted over all images, side by side.
+    fn gather<'a, T: Real>(
+        &self,
+        x: &'a [T],
+        rows: Range<usize>,
+        group: usize,
+        buffer: &'a mut Vec<T>,
+    ) -> Matrix<'a, T> {
+        if self.is_pointwise() {
+            let channels = self.channels();
+            return Matrix::new(&x[rows.start * channels..], rows.len(), channels, channels);
+        }
+        buffer.resize(rows.len() * self.window, T::zero());
+        for (row, window) in rows.clone().zip(buffer.chunks_exact_mut(self.window)) {
+            let image = &x[row / self.windows * self.image..][..self.image];
+            self.visit(row % self.windows, group, &mut |to, from, length| match from {
+                Some(from) => window[to..][..length].copy_from_slice(&image[from..][..length]),
+                None => window[to..][..length].fill(T::zero()),
+            });
+        }
+        Matrix::new(buffer, rows.len(), self.window, self.window)
+    }
+
+    /// Calls `visit(row, element of the window, pixel)` for the pixels of each window, with all their channels.
+    fn depthwise<T: Real>(&self, x: &[T], rows: Range<usize>, mut visit: impl FnMut(usize, usize, &[T])) {
+        for row in rows {
+            let image = &x[row / self.windows * self.image..][..self.image];
+            self.visit(row % self.windows, 0, &mut |tap, pixel, _| {
+                if let Some(pixel) = pixel {
+                    visit(row, tap, &image[pixel..][..self.groups]);
+                }
+            });
+        }
+    }
+}
+
+fn multiply_add<T: Real>(sums: &mut [T], a: &[T], b: &[T]) {
+    sums.iter_mut().zip(a).zip(b).for_each(|((sum, &a), &b)| *sum = *sum + a * b);
+}

@@ -1,0 +1,72 @@
+//! Folds over windows.
+//!
+//! A window is a box, so a fold over it is a fold along each of its axes in turn. Of equal extrema the last along each axis
+//! is the last in the window, which is the one that Nx gives the gradient to.
+
+use crate::cpu::{self, Max, Min, Product, Share, Sum, WindowAxis, fold_windows, window_gradient};
+use crate::error::Result;
+use crate::ops::gradient::with_gradient;
+use crate::ops::{Call, cast, check};
+use crate::program::{Fold, WindowReduce, Windows};
+use crate::types::Type;
+use crate::value::Value;
+
+pub(super) fn reduce(attrs: &WindowReduce, mut call: Call<'_>) -> Result<Value> {
+    let [value] = call.args()?;
+    if matches!(attrs.fold, Fold::All | Fold::Any) {
+        return Err(call.unsupported());
+    }
+    let axes = window_axes(&call, &attrs.windows, &value.shape())?;
+    check::result_shape(&call, &axes.iter().map(|axis| axis.count).collect::<Vec<_>>())?;
+    let out = call.out()?;
+    if out.shape.contains(&0) {
+        return Value::full(out, 0.0, call.device);
+    }
+    let mut axes = axes.into_iter().enumerate().filter(|(_, axis)| !axis.is_identity());
+    let value = cast(value, compute_type(out.dtype))?;
+    let folded = axes.try_fold(value, |value, (at, axis)| fold_axis(value, attrs.fold, at, axis))?;
+    cast(folded, out.dtype)
+}
+
+fn fold_axis(value: Value, fold: Fold, at: usize, axis: WindowAxis) -> Result<Value> {
+    let dtype = value.dtype();
+    let forward = |[x]: [Value; 1]| {
+        cpu::for_number!(dtype, T => match fold {
+            Fold::Max => fold_windows::<T, Max>(&x, at, axis),
+            Fold::Min => fold_windows::<T, Min>(&x, at, axis),
+            Fold::Product => fold_windows::<T, Product>(&x, at, axis),
+            _ => fold_windows::<T, Sum>(&x, at, axis),
+        })
+    };
+    let shape = value.shape();
+    with_gradient([value], forward, |[x], y| {
+        let share = match fold {
+            Fold::Max | Fold::Min => Share::LastEqual(x.clone(), y.clone()),
+            Fold::Product => Share::Others(x.clone()),
+            _ => Share::Each,
+        };
+        Box::new(
+            move |_, g| cpu::for_types!(dtype, T => window_gradient::<T>(&shape, &g, &share, (at, axis)), F32 f32, F64 f64),
+        )
+    })
+}
+
+/// What the windows do along each axis of a tensor of `shape`.
+fn window_axes(call: &Call<'_>, windows: &Windows, shape: &[usize]) -> Result<Vec<WindowAxis>> {
+    let Windows { dimensions, padding, strides, dilations } = windows;
+    check::steps(call, "dimensions", dimensions, shape.len())?;
+    check::steps(call, "strides", strides, shape.len())?;
+    check::steps(call, "dilations", dilations, shape.len())?;
+    check::one_each(call, "padding", padding, shape.len())?;
+    let axis = |axis: usize| {
+        let window = (dimensions[axis], dilations[axis]);
+        let cut = WindowAxis::new((shape[axis], 1), window, padding[axis], strides[axis]);
+        cut.ok_or_else(|| call.invalid(format!("windows {windows:?} do not fit in shape {shape:?}")))
+    };
+    (0..shape.len()).map(axis).collect()
+}
+
+/// The type that windows are folded in.
+fn compute_type(out: Type) -> Type {
+    if matches!(out, Type::BF16 | Type::F16) { Type::F32 } else { out }
+}
