@@ -44,7 +44,7 @@ enum Batches {
 }
 
 impl<O: Observer> Run<O> {
-    /// Runs all epochs, then gives back the data.
+    /// Runs all epochs.
     pub(super) fn epochs(&mut self) -> Result<Ending> {
         for epoch in self.config.first_epoch..=self.config.epochs {
             let Some(report) = self.epoch(epoch)? else { return Ok(Ending::Stopped) };
@@ -64,12 +64,9 @@ impl<O: Observer> Run<O> {
     fn epoch(&mut self, epoch: usize) -> Result<Option<EpochReport>> {
         let started = Instant::now();
         let Some(means) = self.steps(epoch, started)? else { return Ok(None) };
-        let validation = match &self.validation {
-            Some(rows) => match self.evaluate(rows)? {
-                Some(means) => Some(means.split()),
-                None => return Ok(None),
-            },
-            None => None,
+        let validation = match self.validation.as_ref().map(|rows| self.evaluate(rows)).transpose()? {
+            Some(None) => return Ok(None),
+            means => means.flatten().map(|means| means.split()),
         };
         let (loss, metrics) = means.split();
         Ok(Some(EpochReport {
@@ -84,30 +81,26 @@ impl<O: Observer> Run<O> {
         }))
     }
 
+    /// Means over the steps of an epoch; `None` when stopped.
     fn steps(&mut self, epoch: usize, started: Instant) -> Result<Option<Means>> {
         let mut means = Means::default();
         let mut told = started;
         let mut batches = self.batches(epoch);
         loop {
-            let batch = match self.next(&mut batches)? {
-                Next::Batch(batch) => batch,
-                Next::End => break,
+            let place = Place { epoch, step: means.batches() + 1 };
+            match self.next(&mut batches)? {
+                Next::Batch(batch) => {
+                    let rows = batch.rows;
+                    means.add(rows, &self.step(batch, place)?)?;
+                    self.tell_progress(place, &means, started, &mut told);
+                }
+                Next::End if means.batches() > 0 => return Ok(Some(means)),
+                Next::End => {
+                    return Err(Error::invalid("fit", format!("epoch {epoch} got no batches; feed at least one")));
+                }
                 Next::Stopped => return Ok(None),
-            };
-            let step = means.batches() + 1;
-            let rows = batch.rows;
-            let scalars = self.step(batch, Place { epoch, step })?;
-            means.add(rows, &scalars)?;
-            let steps = self.steps_of_epoch();
-            if self.config.progress && (told.elapsed() >= PROGRESS_EVERY || steps == Some(step)) {
-                told = Instant::now();
-                self.tell_progress(Place { epoch, step }, steps, &means, started);
             }
         }
-        if means.batches() == 0 {
-            return Err(Error::invalid("fit", format!("epoch {epoch} got no batches; feed at least one")));
-        }
-        Ok(Some(means))
     }
 
     /// One step: the update is applied only when the loss and every gradient are finite.
@@ -183,14 +176,16 @@ impl<O: Observer> Run<O> {
         }
     }
 
-    fn steps_of_epoch(&self) -> Option<usize> {
-        self.data.as_ref().map(|rows| rows.dataset.rows().div_ceil(self.config.batch_size))
-    }
-
-    fn tell_progress(&mut self, place: Place, steps: Option<usize>, means: &Means, started: Instant) {
+    /// Now and then, and after the last step of an epoch.
+    fn tell_progress(&mut self, place: Place, means: &Means, started: Instant, told: &mut Instant) {
+        let Place { epoch, step } = place;
+        let steps = self.data.as_ref().map(|rows| rows.dataset.rows().div_ceil(self.config.batch_size));
+        if !self.config.progress || (told.elapsed() < PROGRESS_EVERY && steps != Some(step)) {
+            return;
+        }
+        *told = Instant::now();
         let (loss, metrics) = means.split();
         let samples_per_second = means.samples() as f64 / started.elapsed().as_secs_f64();
-        let Place { epoch, step } = place;
         self.observer.event(Event::Progress(Progress { epoch, step, steps, loss, metrics, samples_per_second }));
     }
 }

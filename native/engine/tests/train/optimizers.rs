@@ -110,6 +110,22 @@ fn memory_is_updated_in_place_unless_someone_else_holds_it() {
 }
 
 #[test]
+fn moments_of_a_gradient_that_stays_zero_end_at_zero() {
+    let adam = Rule::Adam(Adam { b1: 0.5, b2: 0.5, ..Adam::default() });
+    for rule in [adam, Rule::Sgd(Sgd { momentum: Some(0.5), nesterov: false })] {
+        for dtype in [Type::F32, Type::F64] {
+            let mut params = vec![tensor(dtype, &[1], &[1.0])];
+            let mut optimizer = Optimizer::new(rule, &params, None).expect("good options");
+            optimizer.step(&mut params, vec![tensor(dtype, &[1], &[1.0])], RATE).expect("a step");
+            for _ in 0..1100 {
+                optimizer.step(&mut params, vec![tensor(dtype, &[1], &[0.0])], RATE).expect("a step");
+            }
+            assert!(optimizer.state().slots.iter().all(|slot| elements(&slot[0]) == [0.0]), "{rule:?} {dtype}");
+        }
+    }
+}
+
+#[test]
 fn gradients_may_be_strided() {
     let column = tensor(Type::F64, &[2, 2], &[1.0, 2.0, 3.0, 4.0]).permute(&[1, 0]);
     let mut params = vec![tensor(Type::F64, &[2, 2], &[0.0; 4])];

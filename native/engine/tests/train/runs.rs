@@ -116,6 +116,20 @@ fn an_answer_changes_the_learning_rate_or_halts() {
 }
 
 #[test]
+fn parameters_stay_where_they_are_in_memory() {
+    let (session, events) = start(config(4, 3), Linear::new(8).job(&[4]));
+    let address = || session.parameters().0[0].flex().map(|memory| memory.bytes().as_ptr());
+    let mut addresses = vec![];
+    for event in events {
+        if matches!(event, Event::Epoch(_)) {
+            addresses.push(address());
+            session.answer(Answer::Continue).expect("an epoch waits");
+        }
+    }
+    assert_eq!(addresses, [addresses[0]; 3]);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bits() {
     let config = Config { optimizer: Rule::Adam(Adam::default()), ..config(4, 6) };
     let bits = |seed| {

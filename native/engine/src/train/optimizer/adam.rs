@@ -59,8 +59,9 @@ impl Step<2> for AdamStep {
     #[inline(always)]
     fn change<W: Wide>(self, gradient: W, [m, v]: &mut [W; 2]) -> W {
         let Adam { b1, b2, eps, eps_root } = self.adam;
-        *m = W::of(1.0 - b1) * gradient + W::of(b1) * *m;
-        *v = W::of(1.0 - b2) * (gradient * gradient) + W::of(b2) * *v;
+        let squared = gradient.or_zero(W::TINY_ROOT).powi(2);
+        *m = (W::of(1.0 - b1) * gradient + W::of(b1) * *m).or_zero(W::TINY);
+        *v = (W::of(1.0 - b2) * squared + W::of(b2) * *v).or_zero(W::min_positive_value());
         let root = (*v * W::of(self.v_scale) + W::of(eps_root)).sqrt();
         W::of(self.scale) * *m / (root + W::of(eps))
     }

@@ -8,9 +8,23 @@ use num_traits::Float;
 use crate::types::Type;
 
 /// A type that optimizers compute in and keep their moments in.
+///
+/// A moment whose gradient stays 0 (of a dead unit, of an unused row of an embedding) decays to the least subnormal number
+/// and never to 0, and arithmetic on subnormal numbers is a hundred times slower. So what is tiny counts as 0.
 pub(super) trait Wide: Float + BurnElement + Pod + Send + Sync {
+    /// So small that its product with a learning rate is almost subnormal.
+    const TINY: Self;
+    /// So small that its square times `1 - b2` is almost subnormal.
+    const TINY_ROOT: Self;
+
     /// `number` in this type.
     fn of(number: f64) -> Self;
+
+    /// This, or 0 when it is closer to 0 than `floor`.
+    #[inline(always)]
+    fn or_zero(self, floor: Self) -> Self {
+        if self.abs() < floor { Self::zero() } else { self }
+    }
 }
 
 /// A type of parameters.
@@ -23,6 +37,9 @@ pub(super) trait Element: BurnElement + Pod + Send + Sync {
 }
 
 impl Wide for f32 {
+    const TINY: Self = 2.0e-26;
+    const TINY_ROOT: Self = 2.0e-17;
+
     #[inline(always)]
     fn of(number: f64) -> Self {
         number as f32
@@ -30,6 +47,9 @@ impl Wide for f32 {
 }
 
 impl Wide for f64 {
+    const TINY: Self = 1.0e-290;
+    const TINY_ROOT: Self = 1.0e-150;
+
     #[inline(always)]
     fn of(number: f64) -> Self {
         number

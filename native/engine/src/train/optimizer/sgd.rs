@@ -58,7 +58,7 @@ impl Step<1> for Traced {
     #[inline(always)]
     fn change<W: Wide>(self, gradient: W, [trace]: &mut [W; 1]) -> W {
         let decay = W::of(self.decay);
-        *trace = *trace * decay + gradient;
+        *trace = (*trace * decay + gradient).or_zero(W::TINY);
         let direction = if self.nesterov { *trace * decay + gradient } else { *trace };
         direction * W::of(-self.learning_rate)
     }

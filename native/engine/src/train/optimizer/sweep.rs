@@ -3,7 +3,7 @@
 use super::element::{Element, Wide};
 
 /// Elements one thread takes at a time.
-const GRAIN: usize = 32 * 1024;
+const GRAIN: usize = 128 * 1024;
 
 /// What an optimizer does to each element in one step. `N` is the number of moments it keeps of each parameter.
 pub(super) trait Step<const N: usize>: Copy + Send + Sync {
