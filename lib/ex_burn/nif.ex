@@ -35,5 +35,13 @@ defmodule ExBurn.NIF do
   def program_run(_executable, _inputs), do: not_loaded()
   def program_run_dirty(_executable, _inputs), do: not_loaded()
 
+  def file_write(_path, _tensors, _metadata), do: not_loaded()
+  def file_read(_path), do: not_loaded()
+  def manifest_to_json(_manifest), do: not_loaded()
+  def manifest_from_json(_json), do: not_loaded()
+  def template_any(_traces), do: not_loaded()
+  def template_sizes(_programs), do: not_loaded()
+  def template_program(_template, _batch, _captures), do: not_loaded()
+
   defp not_loaded, do: :erlang.nif_error(:nif_not_loaded)
 end

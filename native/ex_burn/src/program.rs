@@ -64,7 +64,8 @@ fn instruction_run_dirty(op: Term<'_>, inputs: Tensors, outputs: Vec<TypeTerm>) 
     run_instruction(op, &inputs, outputs)
 }
 
-fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) -> Result<ResourceArc<Executable>> {
+/// Prepares `program`; `captures` are the values of its last inputs.
+pub(crate) fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) -> Result<ResourceArc<Executable>> {
     let plan = Plan::new(program)?;
     let captures = values("program", captures)?;
     let own = program.inputs.len().checked_sub(captures.len());
