@@ -1,13 +1,15 @@
 //! Files of tensors, and what a model file says beside them.
 
-use std::collections::BTreeMap;
+//! Files of tensors, and what a model file says beside them.
+
+use std::collections::HashMap;
 use std::path::Path;
 
 use ex_burn_engine::file::{self, Contents};
 use ex_burn_engine::manifest::Manifest;
-use ex_burn_engine::program::{Program, Template};
+use ex_burn_engine::program::Template;
 use ex_burn_engine::{Device, Error, Result};
-use rustler::{ResourceArc, SerdeTerm};
+use rustler::{ResourceArc, Term};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -15,27 +17,28 @@ use crate::boundary::guard;
 use crate::error::NifError;
 use crate::program::{Executable, executable};
 use crate::tensor::Tensor;
+use crate::term::{Plain, decode};
 
 type Named = Vec<(String, ResourceArc<Tensor>)>;
-type Texts = BTreeMap<String, String>;
+type Texts = HashMap<String, String>;
 
 /// Writes tensors and texts.
 #[rustler::nif(schedule = "DirtyIo")]
-fn file_write(path: String, tensors: Named, metadata: SerdeTerm<Texts>) -> Result<(), NifError> {
+fn file_write(path: String, tensors: Named, metadata: Texts) -> Result<(), NifError> {
     guard("save", || {
         let tensors = tensors.into_iter().map(|(name, tensor)| Ok((name, tensor.value("save")?)));
-        let contents = Contents { tensors: tensors.collect::<Result<_>>()?, metadata: metadata.0 };
+        let contents = Contents { tensors: tensors.collect::<Result<_>>()?, metadata: metadata.into_iter().collect() };
         file::write(Path::new(&path), &contents)
     })
 }
 
 /// Reads tensors and texts.
 #[rustler::nif(schedule = "DirtyIo")]
-fn file_read(path: String) -> Result<(Named, SerdeTerm<Texts>), NifError> {
+fn file_read(path: String) -> Result<(Named, Texts), NifError> {
     guard("load", || {
         let contents = file::read(Path::new(&path), &Device::Cpu)?;
         let tensors = contents.tensors.into_iter().map(|(name, value)| (name, Tensor::resource(value))).collect();
-        Ok((tensors, SerdeTerm(contents.metadata)))
+        Ok((tensors, contents.metadata.into_iter().collect()))
     })
 }
 
@@ -49,28 +52,36 @@ fn from_json<T: DeserializeOwned>(op: &str, json: &str) -> Result<T> {
 
 /// The JSON form of a manifest.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn manifest_to_json(manifest: SerdeTerm<Manifest>) -> Result<String, NifError> {
-    guard("manifest", || to_json("manifest", &manifest.0))
+fn manifest_to_json(manifest: Term<'_>) -> Result<String, NifError> {
+    let manifest: Manifest = guard("manifest", || decode("manifest", manifest))?;
+    guard("manifest", || to_json("manifest", &manifest))
 }
 
-/// A manifest from its JSON form.
+/// A manifest from its JSON form, checked, as plain maps and lists.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn manifest_from_json(json: String) -> Result<SerdeTerm<Manifest>, NifError> {
-    guard("manifest", || from_json("manifest", &json).map(SerdeTerm))
+fn manifest_from_json(json: String) -> Result<Plain, NifError> {
+    guard("manifest", || {
+        let manifest: Manifest = from_json("manifest", &json)?;
+        serde_json::to_value(&manifest).map(Plain).map_err(|e| Error::invalid("manifest", e))
+    })
 }
 
 /// The JSON form of the template behind programs of three batch sizes.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn template_any(traces: Vec<(usize, SerdeTerm<Program>)>) -> Result<String, NifError> {
-    let traces: Vec<_> = traces.into_iter().map(|(batch, program)| (batch, program.0)).collect();
-    guard("template", || to_json("template", &Template::any(&traces)?))
+fn template_any(traces: Vec<(usize, Term<'_>)>) -> Result<String, NifError> {
+    guard("template", || {
+        let traces = traces.into_iter().map(|(batch, program)| Ok((batch, decode("program", program)?)));
+        to_json("template", &Template::any(&traces.collect::<Result<Vec<_>>>()?)?)
+    })
 }
 
 /// The JSON form of a template that has one program for each batch size.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn template_sizes(programs: Vec<(usize, SerdeTerm<Program>)>) -> Result<String, NifError> {
-    let programs = programs.into_iter().map(|(batch, program)| (batch, program.0)).collect();
-    guard("template", || to_json("template", &Template::Sizes(programs)))
+fn template_sizes(programs: Vec<(usize, Term<'_>)>) -> Result<String, NifError> {
+    guard("template", || {
+        let programs = programs.into_iter().map(|(batch, program)| Ok((batch, decode("program", program)?)));
+        to_json("template", &Template::Sizes(programs.collect::<Result<_>>()?))
+    })
 }
 
 /// Prepares the template's program for `batch`; `captures` are the values of its last inputs.
