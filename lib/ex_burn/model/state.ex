@@ -6,7 +6,7 @@ defmodule ExBurn.Model.State do
   these functions also serve inside of a traced function.
   """
 
-  alias ExBurn.Model
+  alias ExBurn.{Backend, Error, Model, Options, Type}
   alias Nx.Tensor, as: T
 
   @doc """
@@ -76,7 +76,7 @@ defmodule ExBurn.Model.State do
     do: Enum.flat_map(map, fn {name, value} -> flatten(value, [name | path]) end)
 
   defp flatten(other, path) do
-    raise ExBurn.Error,
+    raise Error,
       op: :parameters,
       reason:
         "#{Enum.join(Enum.reverse(path), ".")} is #{inspect(other, limit: 3)}, expected a tensor or a map of tensors"
@@ -97,4 +97,91 @@ defmodule ExBurn.Model.State do
       put_in(map, Enum.map(path, &Access.key(&1, %{})), value)
     end)
   end
+
+  @doc """
+  The tensor in native memory, without names of axes.
+  """
+  @spec upload(Nx.Tensor.t()) :: Nx.Tensor.t()
+  def upload(%T{} = tensor) do
+    %{
+      tensor
+      | data: %Backend{ref: Backend.ref(tensor)},
+        names: List.duplicate(nil, Nx.rank(tensor))
+    }
+  end
+
+  @doc """
+  What was given as parameters - an `Axon.ModelState`, a model, a nested map or a list of leaves - as leaves.
+  """
+  @spec leaves(term()) :: Model.leaves()
+  def leaves(%{__struct__: Axon.ModelState, data: data}), do: flatten(data)
+  def leaves(%Model{parameters: parameters, states: states}), do: parameters ++ states
+  def leaves(%{} = map) when not is_struct(map), do: flatten(map)
+  def leaves(list) when is_list(list), do: list |> nest() |> flatten()
+
+  def leaves(other) do
+    raise Error,
+      op: :parameters,
+      reason: "got #{inspect(other, limit: 3)}, expected a map of tensors by layer and name"
+  end
+
+  @doc """
+  The leaves with those in `given` replaced, checked and uploaded.
+
+  The leaves may hold templates. `ExBurn.Error` when `given` has a path that they lack, or a tensor of another shape. Types
+  are converted.
+  """
+  @spec replace(Model.leaves(), Model.leaves()) :: Model.leaves()
+  def replace(leaves, given) do
+    given = Map.new(given)
+    known!(Map.keys(given) -- Enum.map(leaves, &elem(&1, 0)), leaves)
+
+    for {path, old} <- leaves do
+      case given do
+        %{^path => new} -> {path, fit!(path, new, old)}
+        %{} -> {path, old}
+      end
+    end
+  end
+
+  defp known!([], _leaves), do: :ok
+
+  defp known!(unknown, leaves) do
+    raise Error,
+      op: :parameters,
+      reason:
+        "the model has no #{Enum.map_join(unknown, ", ", &name/1)}; " <>
+          "its layers are #{leaves |> Enum.map(&hd(elem(&1, 0))) |> Enum.uniq() |> Options.list()}"
+  end
+
+  defp fit!(_path, %T{shape: shape, type: type} = new, %T{shape: shape, type: type}),
+    do: upload(new)
+
+  defp fit!(path, %T{shape: shape} = new, %T{shape: shape, type: type}) do
+    if Nx.Type.complex?(new.type) and not Nx.Type.complex?(type) do
+      raise Error,
+        op: :parameters,
+        reason: "#{name(path)} has type #{Type.name(new.type)}, expected #{Type.name(type)}"
+    end
+
+    new |> upload() |> Nx.as_type(type)
+  end
+
+  defp fit!(path, new, old) do
+    raise Error,
+      op: :parameters,
+      reason: "#{name(path)} has shape #{inspect(new.shape)}, expected #{inspect(old.shape)}"
+  end
+
+  @doc """
+  A path for people, and the name of its tensor in a file.
+
+  ## Examples
+
+      iex> ExBurn.Model.State.name(["dense_0", "kernel"])
+      "dense_0.kernel"
+
+  """
+  @spec name(Model.path()) :: String.t()
+  def name(path), do: Enum.join(path, ".")
 end
