@@ -19,6 +19,7 @@ defmodule ExBurn.Model do
     * `:loss`, `:optimizer`, `:learning_rate`, `:metrics` - as given to `ExBurn.compile/2`; `:loss` may be `nil`
     * `:seed` - (integer) of the initial parameters
     * `:device` - where it runs, e.g. `:cpu`
+    * `:optimizer_state` - what `ExBurn.train_step/3` carries from step to step, or `nil`
     * `:trained` - what training reports of itself, kept in the file: a map of strings to strings
 
   `ExBurn.Model.State` turns parameters and states into what Axon takes and back.
@@ -37,6 +38,7 @@ defmodule ExBurn.Model do
             metrics: [],
             seed: 42,
             device: :cpu,
+            optimizer_state: nil,
             trained: %{}
 
   @type path :: [String.t(), ...]
@@ -56,6 +58,7 @@ defmodule ExBurn.Model do
           metrics: [atom()],
           seed: non_neg_integer(),
           device: atom() | {atom(), non_neg_integer()},
+          optimizer_state: tuple() | nil,
           trained: %{String.t() => String.t()}
         }
 

@@ -33,7 +33,7 @@ defmodule ExBurn.Options do
   def check!(true, _op, _name, _value, _expected), do: :ok
 
   def check!(false, op, name, value, expected) do
-    raise Error, op: op, reason: "#{name}: is #{inspect(value, limit: 5)}, expected #{expected}"
+    raise Error, op: op, reason: "#{name}: is #{short(value)}, expected #{expected}"
   end
 
   @doc """
@@ -41,4 +41,12 @@ defmodule ExBurn.Options do
   """
   @spec list([term()]) :: String.t()
   def list(names), do: Enum.map_join(names, ", ", &inspect/1)
+
+  @doc """
+  A value in one short line, for messages.
+  """
+  @spec short(term()) :: String.t()
+  def short(value) do
+    value |> inspect(limit: 5, printable_limit: 40) |> String.replace(~r/\s+/, " ")
+  end
 end
