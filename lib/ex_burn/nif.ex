@@ -44,5 +44,13 @@ defmodule ExBurn.NIF do
   def train_parameters(_handle), do: not_loaded()
   def train_optimizer_state(_handle), do: not_loaded()
 
+  def file_write(_path, _tensors, _metadata), do: not_loaded()
+  def file_read(_path), do: not_loaded()
+  def manifest_to_json(_manifest), do: not_loaded()
+  def manifest_from_json(_json), do: not_loaded()
+  def template_any(_traces), do: not_loaded()
+  def template_sizes(_programs), do: not_loaded()
+  def template_program(_template, _batch, _captures), do: not_loaded()
+
   defp not_loaded, do: :erlang.nif_error(:nif_not_loaded)
 end

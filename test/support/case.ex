@@ -18,7 +18,9 @@ defmodule ExBurn.Case do
   A copy on `Nx.BinaryBackend` of every tensor in a container.
   """
   def on_binary(container) do
-    [container] |> Nx.Defn.Composite.flatten_list() |> Enum.map(&Nx.backend_copy(&1, Nx.BinaryBackend))
+    [container]
+    |> Nx.Defn.Composite.flatten_list()
+    |> Enum.map(&Nx.backend_copy(&1, Nx.BinaryBackend))
   end
 
   @doc """
@@ -26,10 +28,19 @@ defmodule ExBurn.Case do
   by our compiler. Integers must be equal; floats may differ by `tolerance` relative to the larger of 1 and the value.
   """
   def assert_same(fun, args, tolerance \\ 1.0e-6) do
-    binary = Nx.with_default_backend(Nx.BinaryBackend, fn -> apply_with(fun, args, Nx.Defn.Evaluator) end)
+    binary =
+      Nx.with_default_backend(Nx.BinaryBackend, fn -> apply_with(fun, args, Nx.Defn.Evaluator) end)
+
     ours = Enum.map(args, &Nx.backend_copy(&1, ExBurn.Backend))
-    eager = Nx.with_default_backend(ExBurn.Backend, fn -> apply_with(fun, ours, Nx.Defn.Evaluator) end)
-    compiled = Nx.with_default_backend(ExBurn.Backend, fn -> apply_with(fun, ours, ExBurn.Defn.Compiler) end)
+
+    eager =
+      Nx.with_default_backend(ExBurn.Backend, fn -> apply_with(fun, ours, Nx.Defn.Evaluator) end)
+
+    compiled =
+      Nx.with_default_backend(ExBurn.Backend, fn ->
+        apply_with(fun, ours, ExBurn.Defn.Compiler)
+      end)
+
     assert_close(eager, binary, tolerance)
     assert_close(compiled, binary, tolerance)
   end
@@ -49,8 +60,11 @@ defmodule ExBurn.Case do
   defp assert_close_tensor(got, want, tolerance) do
     assert {got.type, got.shape, got.names} == {want.type, want.shape, want.names}
 
-    for {g, w} <- Enum.zip(Nx.to_flat_list(got), Nx.to_flat_list(want)), not close?(g, w, tolerance) do
-      flunk("expected #{inspect(want)}, got #{inspect(got)}: #{inspect(g)} is not close to #{inspect(w)}")
+    for {g, w} <- Enum.zip(Nx.to_flat_list(got), Nx.to_flat_list(want)),
+        not close?(g, w, tolerance) do
+      flunk(
+        "expected #{inspect(want)}, got #{inspect(got)}: #{inspect(g)} is not close to #{inspect(w)}"
+      )
     end
   end
 

@@ -8,6 +8,8 @@ mod cpu;
 pub mod device;
 pub mod error;
 pub mod exec;
+pub mod file;
+pub mod manifest;
 pub mod ops;
 pub mod panics;
 pub mod program;

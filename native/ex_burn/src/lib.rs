@@ -4,6 +4,7 @@
 
 mod boundary;
 mod error;
+mod file;
 mod program;
 mod tensor;
 mod term;

@@ -53,7 +53,8 @@ fn instruction_run_dirty(op: Term<'_>, inputs: Tensors, outputs: Vec<TypeTerm>) 
     run_instruction(op, &inputs, outputs)
 }
 
-fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) -> Result<ResourceArc<Executable>> {
+/// Prepares `program`; `captures` are the values of its last inputs.
+pub(crate) fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) -> Result<ResourceArc<Executable>> {
     let executable = exec::Executable::new(program, values("program", captures)?)?;
     Ok(ResourceArc::new(Executable(Arc::new(executable))))
 }

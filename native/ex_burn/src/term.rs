@@ -3,13 +3,16 @@
 //! Atoms are strings, maps with atom keys are structs, lists and tuples are sequences, `nil` is `None`. A variant without
 //! data is its atom, a variant with data the pair `{atom, data}`. The same types read from JSON in model files.
 
+use std::collections::HashMap;
 use std::fmt::Display;
 
 use ex_burn_engine::{Error, Result};
-use rustler::{Term, TermType, types::map::MapIterator, types::tuple::get_tuple};
+use rustler::types::{atom, map::MapIterator, tuple::get_tuple};
+use rustler::{Encoder, Env, Term, TermType};
 use serde::de::value::{MapDeserializer, SeqDeserializer, StringDeserializer};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, EnumAccess, IntoDeserializer, VariantAccess, Visitor};
 use serde::forward_to_deserialize_any;
+use serde_json::Value as Json;
 
 /// Reads a `T` from `term`; `what` names it in the error.
 ///
@@ -169,5 +172,31 @@ impl<'de> VariantAccess<'de> for Data<'_> {
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
         de::Deserializer::deserialize_any(self.reader()?, visitor)
+    }
+}
+
+/// Plain data as terms: objects are maps with strings as keys, so that data from a file makes no atoms.
+pub(crate) struct Plain(pub(crate) Json);
+
+impl Encoder for Plain {
+    fn encode<'a>(&self, env: Env<'a>) -> Term<'a> {
+        plain(env, &self.0)
+    }
+}
+
+fn plain<'a>(env: Env<'a>, json: &Json) -> Term<'a> {
+    match json {
+        Json::Null => atom::nil().encode(env),
+        Json::Bool(truth) => truth.encode(env),
+        Json::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(n), _) => n.encode(env),
+            (_, Some(n)) => n.encode(env),
+            _ => number.as_f64().encode(env),
+        },
+        Json::String(text) => text.encode(env),
+        Json::Array(items) => items.iter().map(|item| plain(env, item)).collect::<Vec<_>>().encode(env),
+        Json::Object(fields) => {
+            fields.iter().map(|(key, value)| (key.as_str(), plain(env, value))).collect::<HashMap<_, _>>().encode(env)
+        }
     }
 }

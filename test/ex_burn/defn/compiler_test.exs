@@ -70,25 +70,36 @@ defmodule ExBurn.Defn.CompilerTest do
   test "functions that capture different values get different programs" do
     for value <- [2, 3] do
       table = Nx.tensor([value, value], backend: Nx.BinaryBackend)
-      result = Nx.Defn.jit_apply(&Nx.multiply(&1, table), [Nx.tensor([10, 100])], compiler: Compiler)
+
+      result =
+        Nx.Defn.jit_apply(&Nx.multiply(&1, table), [Nx.tensor([10, 100])], compiler: Compiler)
+
       assert Nx.to_flat_list(result) == [10 * value, 100 * value]
     end
   end
 
   test "an argument that is not used is never asked for" do
     fun = Compiler.__compile__(make_ref(), [param(0), param(1)], fn [_x, y] -> Nx.exp(y) end, [])
-    [result] = fun.([[fn -> flunk("the unused argument was asked for") end, fn -> Nx.tensor([0.0]) end]])
+
+    [result] =
+      fun.([[fn -> flunk("the unused argument was asked for") end, fn -> Nx.tensor([0.0]) end]])
+
     assert Nx.to_flat_list(result) == [1.0]
   end
 
   defp param(position), do: Nx.Defn.Expr.parameter(:root, {:f, 32}, {1}, position)
 
   test "compiled functions run in any process" do
-    fun = Nx.Defn.compile(&polynomial/2, [Nx.template({1}, :f32), Nx.template({1}, :f32)], compiler: Compiler)
+    fun =
+      Nx.Defn.compile(&polynomial/2, [Nx.template({1}, :f32), Nx.template({1}, :f32)],
+        compiler: Compiler
+      )
 
     results =
       1..20
-      |> Task.async_stream(fn i -> fun.(Nx.tensor([1.0 * i]), Nx.tensor([0.0])) |> Nx.to_flat_list() end)
+      |> Task.async_stream(fn i ->
+        fun.(Nx.tensor([1.0 * i]), Nx.tensor([0.0])) |> Nx.to_flat_list()
+      end)
       |> Enum.map(fn {:ok, result} -> result end)
 
     assert results == Enum.map(1..20, &[1.0 * &1 * &1 - 1])

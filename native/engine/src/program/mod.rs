@@ -2,9 +2,11 @@
 
 mod check;
 mod op;
+mod template;
 mod text;
 
 pub use op::*;
+pub use template::Template;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,76 @@
+defmodule ExBurn.Training.Feed do
+  @moduledoc """
+  An enumerable of batches, taken one at a time as a run asks for them.
+
+  Each epoch enumerates anew. Enumerables that hold a resource give it back when the feed is closed, also in mid-epoch.
+  """
+
+  @enforce_keys [:enumerable]
+  defstruct [:enumerable, :continue, taken: 0]
+
+  @type t :: %__MODULE__{
+          enumerable: Enumerable.t(),
+          continue: (Enumerable.acc() -> Enumerable.result()) | :ended | nil,
+          taken: non_neg_integer()
+        }
+
+  @doc """
+  A feed that stands before the first batch of an epoch.
+  """
+  @spec new(Enumerable.t()) :: t()
+  def new(enumerable), do: %__MODULE__{enumerable: enumerable}
+
+  @doc """
+  The same feed before the first batch of its next epoch.
+  """
+  @spec rewind(t()) :: t()
+  def rewind(%__MODULE__{} = feed), do: %{feed | continue: nil, taken: 0}
+
+  @doc """
+  The next batch, or `:end` when the epoch has no more. `:ended` says that it was told before.
+
+  ## Examples
+
+      iex> feed = ExBurn.Training.Feed.new([:a])
+      iex> {:a, feed} = ExBurn.Training.Feed.next(feed)
+      iex> {:end, feed} = ExBurn.Training.Feed.next(feed)
+      iex> {:ended, _feed} = ExBurn.Training.Feed.next(feed)
+      iex> feed.taken
+      1
+
+  """
+  @spec next(t()) :: {term() | :end | :ended, t()}
+  def next(%__MODULE__{continue: :ended} = feed), do: {:ended, feed}
+
+  def next(%__MODULE__{continue: nil, enumerable: enumerable} = feed) do
+    next(%{
+      feed
+      | continue: &Enumerable.reduce(enumerable, &1, fn x, _ -> {:suspend, {:some, x}} end)
+    })
+  end
+
+  def next(%__MODULE__{continue: continue} = feed) do
+    case continue.({:cont, nil}) do
+      {:suspended, {:some, batch}, continue} ->
+        {batch, %{feed | continue: continue, taken: feed.taken + 1}}
+
+      # An enumerable may end together with its last element.
+      {_ended, {:some, batch}} ->
+        {batch, %{feed | continue: fn _ -> {:done, nil} end, taken: feed.taken + 1}}
+
+      {_ended, nil} ->
+        {:end, %{feed | continue: :ended}}
+    end
+  end
+
+  @doc """
+  Lets the enumerable clean up.
+  """
+  @spec close(t() | nil) :: :ok
+  def close(%__MODULE__{continue: continue}) when is_function(continue, 1) do
+    continue.({:halt, nil})
+    :ok
+  end
+
+  def close(_feed), do: :ok
+end

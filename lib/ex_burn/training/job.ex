@@ -1,0 +1,149 @@
+defmodule ExBurn.Training.Job do
+  @moduledoc """
+  What the native training loop is given: data, programs, parameters and configuration.
+
+  `native/ex_burn/src/train.rs` describes the terms.
+  """
+
+  alias ExBurn.{Error, Model}
+  alias ExBurn.Training.{Data, Feed, Optimizer, Schedule, Step}
+
+  @enforce_keys [:config, :job, :feed]
+  defstruct [:config, :job, :feed]
+
+  @type t :: %__MODULE__{config: map(), job: map(), feed: Feed.t() | nil}
+
+  @doc """
+  The job of training `model` with `{x, y}` or an enumerable of such batches.
+
+  `options` are those of `ExBurn.Training.Options.fit!/2`.
+  """
+  @spec prepare!(Model.t(), term(), map()) :: t()
+  def prepare!(%Model{} = model, data, options) do
+    {data, validation, feed} = sources!(model, data, options)
+
+    sources = %{
+      steps: programs!(data, model, :train, options.batch_size),
+      evaluations: programs!(validation, model, :inference, options.batch_size),
+      data: data && Step.refs(Data.tensors(data)),
+      validation: validation && Step.refs(Data.tensors(validation)),
+      optimizer_state: nil
+    }
+
+    %__MODULE__{config: config(model, options), job: job(model, sources), feed: feed}
+  end
+
+  @doc """
+  The job of one step on the batch `{x, y}`, going on from the model's optimizer state.
+  """
+  @spec single_step!(Model.t(), Data.t(), float()) :: t()
+  def single_step!(%Model{} = model, %Data{} = batch, learning_rate) do
+    step = Step.fetch!(model, :train, Data.templates(batch, batch.rows), :train_step)
+    Step.check_targets!(step, model, batch.y, :train_step)
+
+    sources = %{
+      steps: [step.program],
+      evaluations: [],
+      data: Step.refs(Data.tensors(batch)),
+      validation: nil,
+      optimizer_state: resume(model)
+    }
+
+    options = %{epochs: 1, batch_size: batch.rows, shuffle: false, seed: 0, progress: false}
+    config = Map.merge(constants(model), Map.put(options, :learning_rate, learning_rate))
+    %__MODULE__{config: config, job: job(model, sources), feed: nil}
+  end
+
+  defp job(model, sources) do
+    {trainable, rest} = Step.arguments(model)
+
+    if trainable == [] do
+      raise Error, op: :fit, reason: "the model has no parameters to train; unfreeze some of them"
+    end
+
+    Map.merge(sources, %{params: Step.refs(trainable), states: Step.refs(rest)})
+  end
+
+  defp config(model, options) do
+    options
+    |> Map.take([:epochs, :batch_size, :shuffle, :seed])
+    |> Map.merge(constants(model))
+    |> Map.merge(%{
+      learning_rate: learning_rate(model, options, 1),
+      progress: options.verbose or options.callbacks != []
+    })
+  end
+
+  defp constants(model),
+    do: %{first_epoch: 1, optimizer: Optimizer.fetch!(model.optimizer, :fit)}
+
+  # Moments belong to an optimizer and to the parameters that it changes.
+  defp resume(%Model{optimizer_state: {for_what, state}} = model),
+    do: if(for_what == owner(model), do: state)
+
+  defp resume(%Model{}), do: nil
+
+  @doc """
+  The model with the optimizer state of a run.
+  """
+  @spec put_optimizer_state(Model.t(), {non_neg_integer(), [[reference()]]}) :: Model.t()
+  def put_optimizer_state(%Model{} = model, state),
+    do: %{model | optimizer_state: {owner(model), state}}
+
+  defp owner(model) do
+    {trainable, _rest} = Step.arguments(model)
+    {model.optimizer, Enum.map(trainable, &elem(&1, 0))}
+  end
+
+  @doc """
+  The learning rate of an epoch.
+  """
+  @spec learning_rate(Model.t(), map(), pos_integer()) :: float()
+  def learning_rate(model, %{lr_schedule: nil}, _epoch),
+    do: model.learning_rate
+
+  def learning_rate(_model, options, epoch),
+    do: Schedule.rate(options.lr_schedule, epoch, options.epochs, :fit)
+
+  defp sources!(model, {_x, _y} = pair, %{validation_data: share} = options)
+       when is_float(share) do
+    {train, validation} = pair |> Data.new!(model, :fit) |> Data.split!(share, options.seed, :fit)
+    {train, validation, nil}
+  end
+
+  defp sources!(model, {_x, _y} = pair, options),
+    do: {Data.new!(pair, model, :fit), validation!(model, options), nil}
+
+  defp sources!(model, batches, options) do
+    cond do
+      Enumerable.impl_for(batches) == nil or is_struct(batches, Nx.Tensor) ->
+        raise Error,
+          op: :fit,
+          reason:
+            "data must be {x, y} or an enumerable of batches {x, y}, got #{ExBurn.Options.short(batches)}"
+
+      is_float(options.validation_data) ->
+        raise Error,
+          op: :fit,
+          reason: "a share of an enumerable can't be held out; give validation_data as {x, y}"
+
+      true ->
+        {nil, validation!(model, options), Feed.new(batches)}
+    end
+  end
+
+  defp validation!(_model, %{validation_data: nil}), do: nil
+  defp validation!(model, %{validation_data: pair}), do: Data.new!(pair, model, :fit)
+
+  defp programs!(nil, _model, _mode, _batch_size), do: []
+
+  defp programs!(data, model, mode, batch_size) do
+    [step | _] =
+      steps =
+      for rows <- Data.batch_sizes(data.rows, batch_size),
+          do: Step.fetch!(model, mode, Data.templates(data, rows), :fit)
+
+    Step.check_targets!(step, model, data.y, :fit)
+    Enum.map(steps, & &1.program)
+  end
+end

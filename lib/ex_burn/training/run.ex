@@ -1,0 +1,176 @@
+defmodule ExBurn.Training.Run do
+  @moduledoc """
+  The owner's side of a training run: starts the native thread, receives its messages, runs callbacks, answers.
+
+  The thread talks to the process that called `fit` under a unique tag, so other messages stay in the mailbox and none of
+  the run's is left when it is over, however it ends. If the process dies, the thread ends within a batch.
+  """
+
+  alias ExBurn.{Error, Model, NIF}
+  alias ExBurn.Training.{Callbacks, Data, Feed, History, Job, Metric, Progress, Step}
+
+  @enforce_keys [:handle, :tag, :model, :options, :feed, :callbacks, :progress, :names]
+  defstruct @enforce_keys ++ [history: [], steps: %{}]
+
+  @doc """
+  Trains until the last epoch or until a callback halts, and answers the trained model, the history and the native handle.
+  """
+  @spec run(Model.t(), Job.t(), map()) :: {Model.t(), History.t(), reference()}
+  def run(%Model{} = model, %Job{} = job, options) do
+    tag = make_ref()
+    handle = Error.unwrap!(NIF.train_start(tag, job.config, job.job))
+
+    loop(%__MODULE__{
+      handle: handle,
+      tag: tag,
+      model: model,
+      options: options,
+      feed: job.feed,
+      callbacks: Callbacks.start(options.callbacks),
+      progress: progress(options),
+      names: Enum.map(model.metrics, &Metric.name/1)
+    })
+  end
+
+  defp progress(options) do
+    mode = if options.verbose, do: :auto, else: :off
+    Progress.new(mode, options.epochs, options.batch_size)
+  end
+
+  defp loop(%__MODULE__{tag: tag} = run) do
+    event =
+      receive do
+        {:ex_burn_train, ^tag, event} -> event
+      end
+
+    case guarded(event, run) do
+      {:cont, run} -> loop(run)
+      {:done, result} -> result
+    end
+  end
+
+  # Nothing that goes wrong here may leave the thread running or its messages behind.
+  defp guarded(event, run) do
+    handle(event, run)
+  catch
+    kind, reason ->
+      unless last?(event), do: abandon(run)
+      Feed.close(run.feed)
+      Progress.close(run.progress)
+      :erlang.raise(kind, reason, __STACKTRACE__)
+  end
+
+  defp last?({name, _}), do: name in [:done, :failed]
+
+  defp abandon(%__MODULE__{tag: tag} = run) do
+    NIF.train_stop(run.handle)
+    drain(tag)
+  end
+
+  defp drain(tag) do
+    receive do
+      {:ex_burn_train, ^tag, event} -> unless last?(event), do: drain(tag)
+    end
+  end
+
+  defp handle({:progress, event}, run) do
+    info =
+      event
+      |> Map.drop([:metrics])
+      |> Map.merge(History.metrics(run.names, event.metrics))
+
+    run = %{run | progress: Progress.batch(run.progress, info)}
+    {verdict, run} = notify(run, :batch, info)
+    if verdict == :halt, do: NIF.train_stop(run.handle)
+    {:cont, run}
+  end
+
+  defp handle({:epoch, event}, run) do
+    entry = History.entry(event, run.names)
+    info = Map.merge(entry, Map.take(event, [:seconds, :samples]))
+    run = %{run | history: [entry | run.history], progress: Progress.epoch(run.progress, info)}
+    {verdict, run} = notify(run, :epoch, info)
+    Error.unwrap!(NIF.train_continue(run.handle, answer(verdict, entry, run)))
+    {:cont, %{run | feed: run.feed && Feed.rewind(run.feed)}}
+  end
+
+  defp handle({:want_batches, count}, run), do: {:cont, feed(run, count)}
+
+  defp handle({:done, how}, run) do
+    Feed.close(run.feed)
+    Progress.close(run.progress)
+    history = Enum.reverse(run.history)
+    reason = if how == :finished, do: :finished, else: :halted
+    notify(run, :end, %{reason: reason, history: history})
+    {:done, {trained(run), history, run.handle}}
+  end
+
+  defp handle({:failed, failure}, run) do
+    error = Error.from_native(failure)
+    details = Map.merge(error.details, %{model: trained(run), history: Enum.reverse(run.history)})
+    raise %{error | details: details}
+  end
+
+  defp notify(run, kind, info) do
+    info = Map.merge(info, %{epochs: run.options.epochs, model: fn -> trained(run) end})
+    {verdict, callbacks} = Callbacks.notify(run.callbacks, {kind, info})
+    {verdict, %{run | callbacks: callbacks}}
+  end
+
+  defp answer(:halt, _entry, _run), do: :halt
+
+  defp answer(:cont, %{epoch: epoch}, %{options: options} = run) do
+    if options.lr_schedule != nil and epoch < options.epochs,
+      do: {:learning_rate, Job.learning_rate(run.model, options, epoch + 1)},
+      else: :continue
+  end
+
+  defp trained(run) do
+    {trainable, rest} = Error.unwrap!(NIF.train_parameters(run.handle))
+    Step.put_arguments(run.model, trainable, rest)
+  end
+
+  ## Batches
+
+  defp feed(run, 0), do: run
+
+  defp feed(run, count) do
+    case Feed.next(run.feed) do
+      {:ended, feed} -> %{run | feed: feed}
+      {:end, %{taken: 0}} -> no_batches!(run)
+      {:end, feed} -> end_epoch(%{run | feed: feed})
+      {batch, feed} -> %{run | feed: feed} |> give(batch) |> feed(count - 1)
+    end
+  end
+
+  defp end_epoch(run) do
+    Error.unwrap!(NIF.train_feed_end(run.handle))
+    run
+  end
+
+  defp give(run, batch) do
+    data = Data.new!(batch, run.model, :fit)
+    {step, run} = step(run, Data.templates(data, data.rows))
+    Step.check_targets!(step, run.model, data.y, :fit)
+    Error.unwrap!(NIF.train_feed(run.handle, step.program, Step.refs(Data.tensors(data))))
+    run
+  end
+
+  defp step(run, templates) do
+    step =
+      Map.get_lazy(run.steps, templates, fn -> Step.fetch!(run.model, :train, templates, :fit) end)
+
+    {step, %{run | steps: Map.put(run.steps, templates, step)}}
+  end
+
+  defp no_batches!(%{history: []}),
+    do: raise(Error, op: :fit, reason: "the data is empty: it has no batches")
+
+  defp no_batches!(%{history: history}) do
+    raise Error,
+      op: :fit,
+      reason:
+        "the data had no batches in epoch #{length(history) + 1}; " <>
+          "each epoch enumerates it anew, so it must not be used up by the first"
+  end
+end

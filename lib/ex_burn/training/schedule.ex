@@ -1,0 +1,91 @@
+defmodule ExBurn.Training.Schedule do
+  @moduledoc """
+  Learning rates that change from epoch to epoch: the `:lr_schedule` of `ExBurn.fit/3`.
+
+  With `n` the epoch, counted from 1, of `N`:
+
+  | schedule | learning rate of epoch `n` |
+  |---|---|
+  | `{:step, base, every, gamma}` | `base * gamma^floor((n - 1) / every)` |
+  | `{:exponential, base, gamma}` | `base * gamma^(n - 1)` |
+  | `{:cosine, base, min}` | `min + (base - min) * (1 + cos(pi * (n - 1) / (N - 1))) / 2` |
+  | `{:linear, from, to}` | `from + (to - from) * (n - 1) / (N - 1)` |
+  | `{:warmup, epochs, schedule}` | in the first `epochs` the share `n / epochs` of the schedule's first rate, then the schedule from its start over the `N - epochs` that are left |
+  | `fn epoch -> rate end` | what the function answers |
+
+  Source of the cosine: Loshchilov and Hutter, SGDR, arXiv:1608.03983, equation 5.
+  """
+
+  alias ExBurn.Error
+
+  @type t ::
+          {:step, number(), pos_integer(), number()}
+          | {:exponential, number(), number()}
+          | {:cosine, number(), number()}
+          | {:linear, number(), number()}
+          | {:warmup, pos_integer(), t()}
+          | (pos_integer() -> number())
+
+  @doc """
+  The learning rate of `epoch` in a run of `epochs`.
+
+  ## Examples
+
+      iex> for epoch <- 1..3, do: ExBurn.Training.Schedule.rate(fn n -> 1 / n end, epoch, 3, :fit) |> Float.round(2)
+      [1.0, 0.5, 0.33]
+      iex> for epoch <- 1..4, do: ExBurn.Training.Schedule.rate({:step, 0.1, 2, 0.5}, epoch, 4, :fit)
+      [0.1, 0.1, 0.05, 0.05]
+      iex> for epoch <- 1..4, do: ExBurn.Training.Schedule.rate({:warmup, 2, {:linear, 1.0, 0.0}}, epoch, 4, :fit)
+      [0.5, 1.0, 1.0, 0.0]
+
+  """
+  @spec rate(t(), pos_integer(), pos_integer(), atom()) :: float()
+  def rate(schedule, epoch, epochs, op), do: schedule |> at(epoch, epochs, op) |> rate!(op)
+
+  defp at({:step, base, every, gamma}, epoch, _epochs, _op)
+       when is_number(base) and is_integer(every) and every > 0 and is_number(gamma),
+       do: base * gamma ** div(epoch - 1, every)
+
+  defp at({:exponential, base, gamma}, epoch, _epochs, _op)
+       when is_number(base) and is_number(gamma),
+       do: base * gamma ** (epoch - 1)
+
+  defp at({:cosine, base, min}, epoch, epochs, _op) when is_number(base) and is_number(min),
+    do: min + (base - min) * (1 + :math.cos(:math.pi() * share(epoch, epochs))) / 2
+
+  defp at({:linear, from, to}, epoch, epochs, _op) when is_number(from) and is_number(to),
+    do: from + (to - from) * share(epoch, epochs)
+
+  defp at({:warmup, warmup, schedule}, epoch, epochs, op)
+       when is_integer(warmup) and warmup > 0 do
+    rest = max(epochs - warmup, 1)
+
+    if epoch <= warmup,
+      do: rate(schedule, 1, rest, op) * epoch / warmup,
+      else: rate(schedule, epoch - warmup, rest, op)
+  end
+
+  defp at(schedule, epoch, _epochs, _op) when is_function(schedule, 1), do: schedule.(epoch)
+
+  defp at(other, _epoch, _epochs, op) do
+    raise Error,
+      op: op,
+      reason:
+        "lr_schedule: is #{ExBurn.Options.short(other)}, expected {:step, base, every, gamma}, " <>
+          "{:exponential, base, gamma}, {:cosine, base, min}, {:linear, from, to}, {:warmup, epochs, schedule} " <>
+          "or a function of the epoch"
+  end
+
+  defp rate!(rate, _op) when is_number(rate) and rate >= 0, do: rate * 1.0
+
+  defp rate!(other, op) do
+    raise Error,
+      op: op,
+      reason:
+        "lr_schedule: answers #{ExBurn.Options.short(other)}, expected a number of at least 0"
+  end
+
+  # How far the run has come, from 0 in its first epoch to 1 in its last.
+  defp share(_epoch, 1), do: 0.0
+  defp share(epoch, epochs), do: (epoch - 1) / (epochs - 1)
+end

@@ -1,0 +1,201 @@
+defmodule ExBurn.Training.Step do
+  @moduledoc """
+  The programs of training: a model's forward pass, the loss and the metrics traced into one program.
+
+  A step program takes trainable parameters, all other parameters and states, `x`, `y`, and answers the loss, the metrics
+  and the new states; Burn computes its gradient. An evaluation program traces the model as it predicts, and answers
+  the loss and the metrics. Frozen parameters count as states that stay.
+
+  Programs are kept in `ExBurn.Defn.Cache` by model, loss, metrics and the types of everything they take.
+  """
+
+  alias ExBurn.Defn.{Cache, Compiler, Lowering}
+  alias ExBurn.{Backend, Error, Model, NIF, Type}
+  alias ExBurn.Model.{Forward, State}
+  alias ExBurn.Training.{Data, Loss, Metric}
+  alias Nx.Defn.Composite
+
+  @compile {:no_warn_undefined, [Axon]}
+
+  @enforce_keys [:program, :prediction]
+  defstruct [:program, :prediction]
+
+  @typedoc "A native program and the template of what the model answers."
+  @type t :: %__MODULE__{program: reference(), prediction: Nx.Container.t()}
+
+  @type mode :: :train | :inference
+
+  @doc """
+  The program for batches `{x, y}`, given as templates.
+
+  `mode` is `:train` for a step program and `:inference` for an evaluation program.
+  """
+  @spec fetch!(Model.t(), mode(), {Nx.Container.t(), Nx.Container.t()}, atom()) :: t()
+  def fetch!(%Model{} = model, mode, {x, y}, op) do
+    check_model!(model, op)
+    {trainable, rest} = arguments(model)
+    templates = Enum.map([trainable, rest], &templates/1)
+
+    key =
+      {__MODULE__, mode, model.axon, model.loss, model.metrics, model.frozen, templates, x, y}
+
+    Cache.fetch(key, fn -> named(op, fn -> build(model, mode, x, y) end) end)
+  end
+
+  defp check_model!(%Model{axon: nil}, op) do
+    raise Error,
+      op: op,
+      reason:
+        "the model was loaded from a file and can only predict; compile the Axon model to train it"
+  end
+
+  defp check_model!(%Model{loss: nil}, op),
+    do: raise(Error, op: op, reason: "the model has no loss; give loss: to ExBurn.compile/2")
+
+  defp check_model!(%Model{}, _op), do: :ok
+
+  @doc """
+  What a program takes before the batch: `{trainable, rest}`, each as `[{path, tensor}]`.
+  """
+  @spec arguments(Model.t()) :: {Model.leaves(), Model.leaves()}
+  def arguments(%Model{} = model) do
+    {frozen, trainable} =
+      Enum.split_with(model.parameters, fn {path, _} -> path in model.frozen end)
+
+    {trainable, frozen ++ model.states}
+  end
+
+  @doc """
+  The model with other values for `arguments/1`.
+  """
+  @spec put_arguments(Model.t(), [reference()], [reference()]) :: Model.t()
+  def put_arguments(%Model{} = model, trainable_refs, rest_refs) do
+    {trainable, rest} = arguments(model)
+    values = Map.new(replace(trainable, trainable_refs) ++ replace(rest, rest_refs))
+    put = fn leaves -> Enum.map(leaves, fn {path, _} -> {path, Map.fetch!(values, path)} end) end
+    %{model | parameters: put.(model.parameters), states: put.(model.states)}
+  end
+
+  @doc """
+  The leaves with other native references.
+  """
+  @spec replace(Model.leaves(), [reference()]) :: Model.leaves()
+  def replace(leaves, refs) do
+    Enum.zip_with(leaves, refs, fn {path, t}, ref -> {path, %{t | data: %Backend{ref: ref}}} end)
+  end
+
+  @doc """
+  Native references of leaves or tensors.
+  """
+  @spec refs([{Model.path(), Nx.Tensor.t()} | Nx.Tensor.t()]) :: [reference()]
+  def refs(list) do
+    Enum.map(list, fn
+      {_path, tensor} -> Backend.ref(tensor)
+      tensor -> Backend.ref(tensor)
+    end)
+  end
+
+  defp templates(leaves), do: Enum.map(leaves, fn {path, t} -> {path, Nx.to_template(t)} end)
+
+  defp build(model, mode, x, y) do
+    {trainable, rest} = arguments(model)
+    arguments = [tuple(trainable), tuple(rest), x, y]
+    traced = model |> objective(mode) |> Forward.expression(arguments)
+    inputs = arguments |> Composite.flatten_list() |> Enum.map(&Type.of/1)
+    outputs = [traced.loss | Tuple.to_list(traced.metrics)] ++ Tuple.to_list(traced.states)
+    lowered = Lowering.lower(outputs, inputs, autodiff: mode == :train, keep_unused: true)
+
+    %__MODULE__{
+      program: Compiler.native(lowered),
+      prediction: Composite.traverse(traced.prediction, &Nx.to_template/1)
+    }
+  end
+
+  defp tuple(leaves), do: leaves |> Enum.map(&Nx.to_template(elem(&1, 1))) |> List.to_tuple()
+
+  defp objective(model, mode) do
+    {_init, predict} = Axon.build(model.axon, mode: mode)
+
+    fn trainable, rest, x, y ->
+      state = axon_state(model, trainable, rest)
+      {prediction, advanced} = state |> predict.(x) |> outcome(mode)
+
+      %{
+        loss: Loss.apply(model.loss, y, prediction),
+        metrics: model.metrics |> Enum.map(&Metric.apply(&1, y, prediction)) |> List.to_tuple(),
+        states: states(model, mode, advanced, rest),
+        prediction: prediction
+      }
+    end
+  end
+
+  defp axon_state(model, trainable_values, rest_values) do
+    {trainable, rest} = arguments(model)
+
+    with_values = fn leaves, values ->
+      Enum.zip_with(leaves, Tuple.to_list(values), &with_value/2)
+    end
+
+    leaves = with_values.(trainable, trainable_values) ++ with_values.(rest, rest_values)
+    states = MapSet.new(model.states, &elem(&1, 0))
+    {states, parameters} = Enum.split_with(leaves, fn {path, _} -> path in states end)
+    State.to_axon(parameters, states, model.frozen)
+  end
+
+  defp with_value({path, _tensor}, value), do: {path, value}
+
+  defp outcome(%{prediction: prediction, state: advanced}, :train), do: {prediction, advanced}
+  defp outcome(prediction, :inference), do: {prediction, %{}}
+
+  defp states(_model, :inference, _advanced, _rest), do: {}
+
+  # Axon answers the states that its layers have changed, as a nested map.
+  defp states(model, :train, advanced, rest) do
+    {_trainable, leaves} = arguments(model)
+    advanced = Map.new(State.flatten(advanced))
+
+    leaves
+    |> Enum.zip_with(Tuple.to_list(rest), fn {path, _}, old ->
+      if path in model.frozen, do: old, else: advance(old, Map.get(advanced, path, old))
+    end)
+    |> List.to_tuple()
+  end
+
+  # Instance normalisation answers its statistics for each row, though it takes them for all.
+  defp advance(old, new) do
+    if Nx.rank(new) > Nx.rank(old),
+      do: advance(old, Nx.mean(new, axes: [0])),
+      else: Nx.as_type(new, old.type)
+  end
+
+  # Errors of tracing are reported under the function that the user called.
+  defp named(op, fun) do
+    fun.()
+  rescue
+    error in Error ->
+      error = if error.op in [:loss, :metric, :compile], do: %{error | op: op}, else: error
+      reraise error, __STACKTRACE__
+  end
+
+  @doc """
+  Runs an evaluation program on a batch and answers its outputs: the loss, then the metrics.
+  """
+  @spec evaluate(t(), Model.t(), Data.t()) :: [Nx.Tensor.t()]
+  def evaluate(%__MODULE__{program: program}, model, batch) do
+    {trainable, rest} = arguments(model)
+    inputs = refs(trainable ++ rest ++ Data.tensors(batch))
+    {_inputs, types} = Error.unwrap!(NIF.program_types(program))
+    outputs = Error.unwrap!(NIF.program_run_dirty(program, inputs))
+    Enum.zip_with(outputs, types, &scalar/2)
+  end
+
+  defp scalar(ref, {type, []}),
+    do: %{Nx.template({}, Type.from_name(type)) | data: %Backend{ref: ref}}
+
+  @doc """
+  Refuses data whose targets the model's loss has no meaning for.
+  """
+  @spec check_targets!(t(), Model.t(), Nx.Container.t(), atom()) :: :ok
+  def check_targets!(%__MODULE__{prediction: prediction}, model, y, op),
+    do: Loss.check_targets!(model.loss, y, prediction, op)
+end

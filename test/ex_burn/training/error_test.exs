@@ -1,0 +1,208 @@
+defmodule ExBurn.Training.ErrorTest do
+  use ExBurn.Case, async: true
+
+  import ExBurn.Oracle, only: [parameters: 1, assert_relative: 3]
+
+  alias ExBurn.{Model, Training}
+
+  defp model(opts \\ []) do
+    axon = "x" |> Axon.input(shape: {nil, 2}) |> Axon.dense(3)
+    Model.compile(axon, Keyword.merge([loss: :cross_entropy], opts))
+  end
+
+  defp x(rows \\ 4), do: Nx.iota({rows, 2}, type: :f32)
+  defp y(rows \\ 4), do: Nx.remainder(Nx.iota({rows}), 3)
+
+  defp fit(data, opts \\ []),
+    do: Training.fit(model(), data, Keyword.merge([verbose: false], opts))
+
+  # One line that names the function, and leaves nothing behind in the mailbox.
+  defp assert_error(text, fun) do
+    error = assert_raise(Error, fun)
+    message = Exception.message(error)
+    assert message =~ text
+    refute message =~ "\n"
+    refute_received _
+    error
+  end
+
+  describe "data" do
+    test "of different lengths" do
+      assert_error("fit: x has 4 rows and y has 3", fn -> fit({x(4), y(3)}) end)
+      assert_error("evaluate: x has 4 rows", fn -> Training.evaluate(model(), {x(4), y(3)}) end)
+
+      assert_error("compute_gradients: x has", fn ->
+        Training.compute_gradients(model(), {x(1), y(3)})
+      end)
+
+      assert_error("train_step: x has", fn -> Training.train_step(model(), {x(1), y(3)}) end)
+    end
+
+    test "that is empty" do
+      assert_error("fit: the data is empty", fn -> fit([]) end)
+      assert_error("fit: y is empty", fn -> fit({x(), {}}) end)
+      assert_error("evaluate: the data is empty", fn -> Training.evaluate(model(), []) end)
+    end
+
+    test "that is used up by the first epoch" do
+      {:ok, agent} = Agent.start_link(fn -> [{x(), y()}] end)
+      take = fn -> Agent.get_and_update(agent, &{&1, []}) end
+
+      batches =
+        Stream.resource(
+          take,
+          fn
+            [] -> {:halt, []}
+            left -> {left, []}
+          end,
+          fn _ -> :ok end
+        )
+
+      assert_error("no batches in epoch 2", fn -> fit(batches, epochs: 2) end)
+    end
+
+    test "that is none" do
+      assert_error("data must be {x, y} or an enumerable", fn -> fit(x()) end)
+      assert_error("data must be {x, y}", fn -> fit([x()]) end)
+      assert_error("x", fn -> fit({[1, 2], y()}) end)
+      assert_error("y must be a tensor", fn -> fit({x(), [1, 2]}) end)
+      assert_error("y is a scalar", fn -> fit({x(), Nx.tensor(1)}) end)
+    end
+
+    test "of a wrong shape, rank or key" do
+      assert_error("expected {batch, 2}", fn -> fit({Nx.iota({4, 3}, type: :f32), y()}) end)
+      assert_error("expected {batch, 2}", fn -> fit({Nx.iota({4}, type: :f32), y()}) end)
+      assert_error("fit: ", fn -> fit({%{"z" => x()}, y()}) end)
+      assert_error("fit: ", fn -> fit({%{}, y()}) end)
+    end
+
+    test "with targets that do not go with the loss" do
+      assert_error("targets of :cross_entropy have the shape {4, 2}", fn ->
+        fit({x(), Nx.iota({4, 2})})
+      end)
+
+      assert_error("fit: ", fn -> fit({x(), {y(), y()}}) end)
+    end
+
+    test "with labels out of range" do
+      for labels <- [[0, 1, 2, 3], [0, 1, 2, -1]] do
+        assert_error("labels of :cross_entropy must lie in 0..2", fn ->
+          fit({x(), Nx.tensor(labels)})
+        end)
+      end
+
+      assert_error("labels", fn -> fit({x(), y()}, validation_data: {x(1), Nx.tensor([5])}) end)
+      assert_error("labels", fn -> fit([{x(), y()}, {x(1), Nx.tensor([5])}]) end)
+
+      assert_error("evaluate: labels", fn ->
+        Training.evaluate(model(), {x(1), Nx.tensor([5])})
+      end)
+    end
+
+    test "with targets that are no probabilities" do
+      model = model(loss: :binary_cross_entropy)
+
+      assert_error("targets of :binary_cross_entropy must lie in 0..1", fn ->
+        Training.fit(model, {x(), Nx.broadcast(2, {4, 3})}, verbose: false)
+      end)
+    end
+  end
+
+  describe "options" do
+    test "that are unknown" do
+      assert_error("fit: unknown option :epoch; known options are :batch_size, ", fn ->
+        fit({x(), y()}, epoch: 1)
+      end)
+
+      assert_error("evaluate: unknown option", fn ->
+        Training.evaluate(model(), {x(), y()}, size: 1)
+      end)
+    end
+
+    test "with wrong values" do
+      for {option, expected} <- [
+            {[batch_size: 0], "batch_size: is 0, expected a positive integer"},
+            {[epochs: 0], "epochs: is 0"},
+            {[epochs: 1.5], "epochs: is 1.5"},
+            {[shuffle: :yes], "shuffle: is :yes, expected true or false"},
+            {[verbose: nil], "verbose: is nil"},
+            {[seed: -1], "seed: is -1"},
+            {[callbacks: [fn -> :ok end]], "callbacks: is "},
+            {[validation_data: 1.0], "validation_data: is 1.0"},
+            {[validation_data: 0.01], "validation_data: 0.01 of 4 rows"},
+            {[lr_schedule: :cosine], "lr_schedule: is :cosine"},
+            {[lr_schedule: fn _ -> -1 end], "lr_schedule: answers -1"}
+          ] do
+        assert_error("fit: " <> expected, fn -> fit({x(), y()}, option) end)
+      end
+    end
+
+    test "that need the data as a whole" do
+      assert_error("can't be held out", fn -> fit([{x(), y()}], validation_data: 0.5) end)
+    end
+  end
+
+  describe "the model" do
+    test "without a loss" do
+      assert_error("has no loss", fn -> Training.fit(model(loss: nil), {x(), y()}) end)
+    end
+
+    test "from a file" do
+      assert_error("loaded from a file", fn ->
+        Training.fit(%{model() | axon: nil}, {x(), y()})
+      end)
+    end
+
+    test "all frozen" do
+      model = model()
+      frozen = MapSet.new(model.parameters, &elem(&1, 0))
+
+      assert_error("no parameters to train", fn ->
+        Training.fit(%{model | frozen: frozen}, {x(), y()})
+      end)
+    end
+  end
+
+  describe "a loss that is not finite" do
+    test "ends the run, says where, and keeps the last good model" do
+      # The third batch of the second epoch divides zero by zero.
+      batches = for bad <- [1.0, 1.0, 0.0], do: {x(), Nx.broadcast(bad, {4, 3})}
+      {:ok, epoch} = Agent.start_link(fn -> 0 end)
+
+      feed =
+        Stream.resource(
+          fn ->
+            if Agent.get_and_update(epoch, &{&1, &1 + 1}) == 0,
+              do: Enum.take(batches, 2),
+              else: batches
+          end,
+          fn
+            [] -> {:halt, []}
+            left -> {left, []}
+          end,
+          fn _ -> :ok end
+        )
+
+      loss = fn y, p -> Nx.mean(Nx.divide(Nx.multiply(p, y), Nx.multiply(y, y))) end
+      model = model(loss: loss, optimizer: :sgd)
+
+      error =
+        assert_error("the loss is", fn -> Training.fit(model, feed, epochs: 3, verbose: false) end)
+
+      assert %{epoch: 2, step: 3, model: %Model{} = last, history: [%{epoch: 1}]} = error.details
+      assert Exception.message(error) =~ "epoch 2, step 3"
+
+      # Four good steps were made.
+      good = Training.fit(model, List.duplicate(hd(batches), 4), epochs: 1, verbose: false)
+      assert_relative(parameters(last), parameters(good), 1.0e-6)
+    end
+
+    test "in validation is reported in the history" do
+      loss = fn y, p -> Nx.mean(Nx.divide(Nx.multiply(p, y), Nx.multiply(y, y))) end
+      ones = Nx.broadcast(1.0, {4, 3})
+      opts = [epochs: 1, verbose: false, validation_data: {x(), Nx.multiply(ones, 0.0)}]
+      {_, [entry]} = Training.fit_with_progress(model(loss: loss), {x(), ones}, opts)
+      assert entry.val_loss == :nan
+    end
+  end
+end

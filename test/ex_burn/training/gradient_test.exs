@@ -1,0 +1,62 @@
+defmodule ExBurn.Training.GradientTest do
+  use ExUnit.Case, async: true
+
+  import ExBurn.Oracle
+
+  alias ExBurn.{GradientCases, Model, Training}
+
+  # A linear function of the prediction with all slopes different.
+  defp weighted_sum(weights, prediction),
+    do: prediction |> Nx.multiply(weights) |> Nx.sum()
+
+  for %{name: name} <- GradientCases.all() do
+    test "of #{name}" do
+      %{model: axon, x: x} = Enum.find(GradientCases.all(), &(&1.name == unquote(name)))
+      loss = &weighted_sum/2
+      model = Model.compile(axon, loss: loss, seed: 5)
+      y = model |> prediction(x) |> Nx.shape() |> GradientCases.random(11)
+
+      # The test's loss sums over everything, so the rows of y are those of x.
+      gradients = Training.compute_gradients(model, {x, y})
+      assert_relative(gradients, gradients(model, {x, y}, loss), 1.0e-5)
+    end
+  end
+
+  test "of a padded max_pool belongs to the largest element, never to the padding" do
+    axon =
+      "x"
+      |> Axon.input(shape: {nil, 3, 1})
+      |> Axon.dense(1, use_bias: false, kernel_initializer: :ones)
+      |> Axon.max_pool(kernel_size: 3, strides: 2, padding: :same)
+
+    model = Model.compile(axon, loss: &weighted_sum/2)
+    x = Nx.tensor([[[-3.0], [-2.0], [-1.0]]])
+    y = Nx.tensor([[[10.0], [100.0]]])
+    # The windows are (padding, -3, -2) and (-2, -1, padding): -2 * 10 - 1 * 100.
+    gradients = Training.compute_gradients(model, {x, y})
+    assert Nx.to_flat_list(gradients["dense_0"]["kernel"]) == [-120.0]
+  end
+
+  test "answers zeros for a parameter that the loss does not depend on" do
+    axon = "x" |> Axon.input(shape: {nil, 2}) |> Axon.dense(2)
+    model = Model.compile(axon, loss: fn y, _prediction -> Nx.sum(Nx.multiply(y, 1.0)) end)
+    gradients = Training.compute_gradients(model, {Nx.iota({3, 2}, type: :f32), Nx.iota({3})})
+    assert Nx.to_flat_list(gradients["dense_0"]["kernel"]) == [0.0, 0.0, 0.0, 0.0]
+    assert Nx.to_flat_list(gradients["dense_0"]["bias"]) == [0.0, 0.0]
+  end
+
+  test "leaves out frozen parameters" do
+    axon = "x" |> Axon.input(shape: {nil, 2}) |> Axon.dense(3) |> Axon.dense(1)
+    model = Model.compile(axon, loss: :mse)
+    model = %{model | frozen: MapSet.new([["dense_0", "kernel"]])}
+    data = {Nx.iota({3, 2}, type: :f32), Nx.iota({3, 1}, type: :f32)}
+    gradients = Training.compute_gradients(model, data)
+    assert Map.keys(gradients["dense_0"]) == ["bias"]
+    assert gradients["dense_1"] |> Map.keys() |> Enum.sort() == ["bias", "kernel"]
+
+    all =
+      gradients(%{model | frozen: MapSet.new()}, data, &ExBurn.Training.Loss.apply(:mse, &1, &2))
+
+    assert_relative(gradients["dense_1"], all["dense_1"], 1.0e-5)
+  end
+end
