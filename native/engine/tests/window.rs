@@ -72,6 +72,7 @@ fn cases() -> Vec<(&'static [usize], Windows)> {
         (&[4, 3], windows(&[1, 1], &[[0, 0]; 2], &[2, 1], &[1, 1])),
         (&[], windows(&[], &[], &[], &[])),
         (&[0], windows(&[2], &[[1, 1]], &[1], &[1])),
+        (&[0, 0], windows(&[2, 1], &[[3, 1], [2, 0]], &[1, 1], &[2, 2])),
     ]
 }
 
@@ -132,6 +133,9 @@ fn of_equal_extrema_the_last_gets_the_gradient() {
     let expected = [0., 0., 0., 0., 0., 10., 0., 20.];
     let got = gradients(&fold(Fold::Max, &w), &[x], &ty(Type::F64, &[1, 2]), &weights);
     assert_eq!(got[0], expected);
+    let x = tracked(&tensor(Type::F64, &[2, 4], &[1., 7., 5., 2., 7., 1., 3., 4.]));
+    let got = gradients(&fold(Fold::Max, &w), &[x], &ty(Type::F64, &[1, 2]), &weights);
+    assert_eq!(got[0], [0., 0., 20., 0., 10., 0., 0., 0.], "the last row counts before the last column");
     let overlapping = windows(&[2], &[[0, 0]], &[1], &[1]);
     let x = tracked(&tensor(Type::F64, &[3], &[1., 7., 1.]));
     let got =

@@ -1,17 +1,20 @@
 //! A program made ready to run many times.
 
+use std::sync::Arc;
+
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ops::{self, Call};
 use crate::program::{Instruction, Program};
 use crate::value::Value;
 
-/// A checked program with the last use of each value, so that memory is given back or reused as soon as it can be.
+/// A checked program with the last use of each value, so that memory is given back or reused as soon as it can be. Cloning
+/// shares it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    program: Program,
-    steps: Vec<Step>,
-    unused_inputs: Vec<usize>,
+    program: Arc<Program>,
+    steps: Arc<[Step]>,
+    unused_inputs: Arc<[usize]>,
 }
 
 /// What an instruction needs besides itself.
@@ -44,7 +47,7 @@ impl Plan {
         }
         steps.reverse();
         let unused_inputs = (0..program.inputs.len()).filter(|&id| !read_later[id]).collect();
-        Ok(Self { program: program.clone(), steps, unused_inputs })
+        Ok(Self { program: Arc::new(program.clone()), steps: steps.into(), unused_inputs })
     }
 
     /// The program as it was given.
@@ -61,7 +64,7 @@ impl Plan {
         self.check_inputs(&inputs)?;
         let mut values: Vec<Option<Value>> = inputs.into_iter().map(Some).collect();
         self.unused_inputs.iter().for_each(|&id| values[id] = None);
-        for (instruction, step) in self.program.instructions.iter().zip(&self.steps) {
+        for (instruction, step) in self.program.instructions.iter().zip(self.steps.iter()) {
             let inputs = step.operands(instruction, &mut values)?;
             let call =
                 Call { op: &instruction.op, inputs, outputs: &instruction.outputs, nested: &step.nested, device };

@@ -1,5 +1,7 @@
 //! Reshaping and rearranging.
 
+use std::ops::Range;
+
 use burn_backend::Slice;
 
 use crate::error::Result;
@@ -56,13 +58,13 @@ pub(super) fn pad(attrs: &Pad, mut call: Call<'_>) -> Result<Value> {
     if with.len() != 1 {
         return Err(call.invalid(format!("pads with a scalar, got {}", with.ty())));
     }
-    let lengths: Option<Vec<usize>> =
-        value.shape().iter().zip(&attrs.config).map(|(&length, config)| padded_length(length, config)).collect();
-    let Some(lengths) = lengths else {
+    let axes: Option<Vec<PaddedAxis>> =
+        value.shape().iter().zip(&attrs.config).map(|(&length, config)| PaddedAxis::new(length, config)).collect();
+    let Some(axes) = axes else {
         return Err(call.invalid(format!("{} cannot be padded by {:?}", value.ty(), attrs.config)));
     };
-    check::result_shape(&call, &lengths)?;
-    Ok(pad_with(cast(value, dtype)?, cast(with, dtype)?, &attrs.config))
+    check::result_shape(&call, &axes.iter().map(|axis| axis.length).collect::<Vec<_>>())?;
+    Ok(pad_with(cast(value, dtype)?, cast(with, dtype)?, &axes))
 }
 
 pub(super) fn concatenate(attrs: &Axis, mut call: Call<'_>) -> Result<Value> {
@@ -114,64 +116,56 @@ pub(super) fn permute(value: Value, axes: &[usize]) -> Value {
     if axes.is_sorted() { value } else { value.permute(axes) }
 }
 
-/// Length of an axis of `length` elements after padding, `None` when it is negative or larger than memory.
-pub(super) fn padded_length(length: usize, &[low, high, interior]: &[i64; 3]) -> Option<usize> {
-    let dilated = i128::from(dilated_length(length, interior)?);
-    usize::try_from(dilated + i128::from(low) + i128::from(high)).ok().filter(|&n| n <= isize::MAX as usize)
-}
-
-fn dilated_length(length: usize, interior: i64) -> Option<i64> {
-    let gaps = i64::try_from(length.saturating_sub(1)).ok()?.checked_mul(interior)?;
-    (interior >= 0).then(|| i64::try_from(length).ok()?.checked_add(gaps))?
-}
-
-/// `value` with the elements of `with`, a scalar of its type, between and around its own. `config` must be one that
-/// [`padded_length`] accepts.
-pub(super) fn pad_with(value: Value, with: Value, config: &[[i64; 3]]) -> Value {
-    let crops: Vec<bool> = config.iter().zip(&value.shape()).map(|(c, &n)| crops_first(n, c)).collect();
-    let negative = |first: bool| -> Vec<[i64; 2]> {
-        let edges = |(&[low, high, _], &crops): (&[i64; 3], &bool)| {
-            if crops == first { [low.min(0), high.min(0)] } else { [0, 0] }
-        };
-        config.iter().zip(&crops).map(edges).collect()
-    };
-    let value = crop(value, &negative(true));
-    let grown: Vec<[i64; 3]> =
-        config.iter().map(|&[low, high, interior]| [low.max(0), high.max(0), interior]).collect();
-    crop(grow(value, with, &grown), &negative(false))
-}
-
-/// Whether the negative edges of an axis can be cut off before anything is copied.
-fn crops_first(length: usize, &[low, high, interior]: &[i64; 3]) -> bool {
-    interior == 0 && -(i128::from(low.min(0)) + i128::from(high.min(0))) <= length as i128
-}
-
-fn grow(value: Value, with: Value, config: &[[i64; 3]]) -> Value {
+/// `value` with the elements of `with`, a scalar of its type, between and around its own.
+fn pad_with(value: Value, with: Value, axes: &[PaddedAxis]) -> Value {
     let shape = value.shape();
-    let lengths: Vec<usize> = shape.iter().zip(config).filter_map(|(&n, c)| padded_length(n, c)).collect();
-    if lengths == shape {
+    let kept: Vec<Slice> = axes.iter().map(|axis| range(axis.kept.start, axis.kept.end, 1)).collect();
+    let kept_shape: Vec<usize> = axes.iter().map(|axis| axis.kept.len()).collect();
+    let padded: Vec<usize> = axes.iter().map(|axis| axis.length).collect();
+    let value = if kept_shape == shape { value } else { value.slice(&kept) };
+    if kept_shape == padded {
         return value;
     }
-    let base = with.reshape(&vec![1; shape.len()]).expand(&lengths);
-    if value.is_empty() { base } else { base.slice_assign(&places(&shape, config), value) }
-}
-
-fn crop(value: Value, edges: &[[i64; 2]]) -> Value {
-    if edges.iter().flatten().all(|&edge| edge == 0) {
-        return value;
+    let base = with.reshape(&vec![1; shape.len()]).expand(&padded);
+    if value.is_empty() {
+        return base;
     }
-    let shape = value.shape();
-    let keep = |(&[low, high], &length): (&[i64; 2], &usize)| range(-low as usize, (length as i64 + high) as usize, 1);
-    value.slice(&edges.iter().zip(&shape).map(keep).collect::<Vec<_>>())
+    let places: Vec<Slice> = axes.iter().map(PaddedAxis::places).collect();
+    base.slice_assign(&places, value)
 }
 
-/// Where the elements of a tensor of `shape` are found after padding that only grows it.
-fn places(shape: &[usize], config: &[[i64; 3]]) -> Vec<Slice> {
-    let place = |(&length, &[low, _, interior]): (&usize, &[i64; 3])| {
-        let (low, step) = (low as usize, interior as usize + 1);
-        range(low, low + (length - 1) * step + 1, step)
-    };
-    shape.iter().zip(config).map(place).collect()
+/// Where the elements of an axis are found after padding.
+struct PaddedAxis {
+    /// Elements after padding.
+    length: usize,
+    /// The elements that were not cropped.
+    kept: Range<usize>,
+    /// Place of the first of them.
+    first: usize,
+    /// Distance of neighbours.
+    step: usize,
+}
+
+impl PaddedAxis {
+    /// The axis of `length` elements after padding; `None` when its length becomes negative or larger than memory.
+    fn new(length: usize, &[low, high, interior]: &[i64; 3]) -> Option<Self> {
+        let (low, step, length) = (i128::from(low), i128::from(interior) + 1, length as i128);
+        let dilated = if length == 0 { 0 } else { (length - 1) * step + 1 };
+        let padded = dilated + low + i128::from(high);
+        if step < 1 || !(0..=isize::MAX as i128).contains(&padded) {
+            return None;
+        }
+        // Element `i` goes to the place `low + i * step`.
+        let elements_before = |place: i128| (place - low + step - 1).div_euclid(step).clamp(0, length) as usize;
+        let kept = elements_before(0)..elements_before(padded);
+        let first = if kept.is_empty() { 0 } else { (low + kept.start as i128 * step) as usize };
+        let step = if kept.len() < 2 { 1 } else { step as usize };
+        Some(Self { length: padded as usize, kept, first, step })
+    }
+
+    fn places(&self) -> Slice {
+        range(self.first, self.first + (self.kept.len() - 1) * self.step + 1, self.step)
+    }
 }
 
 /// Burn's slice of `start..end` by `step`.

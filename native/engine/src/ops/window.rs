@@ -1,7 +1,7 @@
 //! Folds over windows.
 //!
-//! A window is a box, so a fold over it is a fold along each of its axes in turn. Of equal extrema the last along each axis
-//! is the last in the window, which is the one that Nx gives the gradient to.
+//! A window is a box, so a fold over it is a fold along each of its axes in turn. The last axis comes first: then the last of
+//! equal extrema along each axis is the last one of the window, to which Nx gives the gradient.
 
 use crate::cpu::{self, Max, Min, Product, Share, Sum, WindowAxis, fold_windows, window_gradient};
 use crate::error::Result;
@@ -22,7 +22,7 @@ pub(super) fn reduce(attrs: &WindowReduce, mut call: Call<'_>) -> Result<Value> 
     if out.shape.contains(&0) {
         return Value::full(out, 0.0, call.device);
     }
-    let mut axes = axes.into_iter().enumerate().filter(|(_, axis)| !axis.is_identity());
+    let mut axes = axes.into_iter().enumerate().rev().filter(|(_, axis)| !axis.is_identity());
     let value = cast(value, compute_type(out.dtype))?;
     let folded = axes.try_fold(value, |value, (at, axis)| fold_axis(value, attrs.fold, at, axis))?;
     cast(folded, out.dtype)

@@ -26,6 +26,9 @@ impl Frame {
     fn fold<T: Number, F: Fold<T, Result = T>>(&self, x: &[T]) -> Vec<T> {
         let Self { axis, outer, inner } = *self;
         let mut out = bytemuck::zeroed_vec::<T>(outer * axis.count * inner);
+        if out.is_empty() {
+            return out;
+        }
         let rows = (CHUNK / inner).max(1);
         in_parts(&mut out, rows * inner, &|part, out| {
             let mut states = vec![F::IDENTITY; inner];
