@@ -22,6 +22,13 @@ defmodule ExBurn.Training.GradientTest do
     end
   end
 
+  test "is compared for every activation of Axon" do
+    names = for %{name: name} <- GradientCases.all(), do: name
+    activations = for {name, 1} <- Axon.Activations.__info__(:functions), do: name
+    assert activations -- names == []
+    assert length(activations) > 20
+  end
+
   test "of a padded max_pool belongs to the largest element, never to the padding" do
     axon =
       "x"
