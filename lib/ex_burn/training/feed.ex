@@ -29,6 +29,8 @@ defmodule ExBurn.Training.Feed do
   @doc """
   The next batch, or `:end` when the epoch has no more. `:ended` says that it was told before.
 
+  What the enumerable raises is thrown as `{ExBurn.Training.Feed, kind, reason, stacktrace}`; don't close the feed then.
+
   ## Examples
 
       iex> feed = ExBurn.Training.Feed.new([:a])
@@ -50,7 +52,7 @@ defmodule ExBurn.Training.Feed do
   end
 
   def next(%__MODULE__{continue: continue} = feed) do
-    case continue.({:cont, nil}) do
+    case take(continue) do
       {:suspended, {:some, batch}, continue} ->
         {batch, %{feed | continue: continue, taken: feed.taken + 1}}
 
@@ -61,6 +63,13 @@ defmodule ExBurn.Training.Feed do
       {_ended, nil} ->
         {:end, %{feed | continue: :ended}}
     end
+  end
+
+  # An enumerable that raises has cleaned up, and must not be asked to once more.
+  defp take(continue) do
+    continue.({:cont, nil})
+  catch
+    kind, reason -> throw({__MODULE__, kind, reason, __STACKTRACE__})
   end
 
   @doc """

@@ -24,10 +24,12 @@ defmodule ExBurn.Training.Progress do
   """
   @spec new(:auto | :off | :plain | :terminal, pos_integer(), pos_integer()) :: t()
   def new(:auto, epochs, batch_size),
-    do: new(if(columns(), do: :terminal, else: :plain), epochs, batch_size)
+    do: new(if(terminal?(), do: :terminal, else: :plain), epochs, batch_size)
 
   def new(mode, epochs, batch_size),
     do: %__MODULE__{mode: mode, epochs: epochs, batch_size: batch_size}
+
+  defp terminal?, do: IO.ANSI.enabled?() and columns() != nil
 
   defp columns do
     case :io.columns() do
@@ -83,9 +85,13 @@ defmodule ExBurn.Training.Progress do
   @doc """
   Leaves an unfinished line, so that what comes next starts on its own.
   """
-  @spec close(t()) :: :ok
-  def close(%__MODULE__{open?: true}), do: IO.write("\n")
-  def close(%__MODULE__{}), do: :ok
+  @spec close(t()) :: t()
+  def close(%__MODULE__{open?: true} = progress) do
+    IO.write("\n")
+    %{progress | open?: false}
+  end
+
+  def close(%__MODULE__{} = progress), do: progress
 
   defp heading(epoch, epochs), do: "epoch #{epoch}/#{epochs}"
 

@@ -53,11 +53,19 @@ defmodule ExBurn.Training.Run do
   defp guarded(event, run) do
     handle(event, run)
   catch
+    :throw, {Feed, kind, reason, stacktrace} ->
+      give_up(event, %{run | feed: nil})
+      :erlang.raise(kind, reason, stacktrace)
+
     kind, reason ->
-      unless last?(event), do: abandon(run)
-      Feed.close(run.feed)
-      Progress.close(run.progress)
+      give_up(event, run)
       :erlang.raise(kind, reason, __STACKTRACE__)
+  end
+
+  defp give_up(event, run) do
+    unless last?(event), do: abandon(run)
+    Feed.close(run.feed)
+    Progress.close(run.progress)
   end
 
   defp last?({name, _}), do: name in [:done, :failed]
@@ -97,11 +105,11 @@ defmodule ExBurn.Training.Run do
   defp handle({:want_batches, count}, run), do: {:cont, feed(run, count)}
 
   defp handle({:done, how}, run) do
-    Feed.close(run.feed)
-    Progress.close(run.progress)
+    run = %{run | progress: Progress.close(run.progress)}
     history = Enum.reverse(run.history)
     reason = if how == :finished, do: :finished, else: :halted
     notify(run, :end, %{reason: reason, history: history})
+    Feed.close(run.feed)
     {:done, {trained(run), history, run.handle}}
   end
 

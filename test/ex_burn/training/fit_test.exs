@@ -92,6 +92,28 @@ defmodule ExBurn.Training.FitTest do
     assert Training.evaluate(fed, batches) == Training.evaluate(whole, data, batch_size: 8)
   end
 
+  test "what an enumerable raises reaches the caller, and it is closed once" do
+    test = self()
+    batch = line_data(4)
+
+    next = fn
+      2 -> raise KeyError, key: :broken
+      n -> {[batch], n + 1}
+    end
+
+    stream = Stream.resource(fn -> 0 end, next, fn _ -> send(test, :closed) end)
+
+    assert_raise KeyError, ~r/broken/, fn -> Training.fit(line(), stream, @quiet) end
+    assert_received :closed
+    refute_received _
+
+    halting = fn _event, _state -> {:halt, nil} end
+    endless = Stream.resource(fn -> 0 end, &{[batch], &1}, fn _ -> send(test, :closed) end)
+    Training.fit(line(), endless, [callbacks: [halting]] ++ @quiet)
+    assert_received :closed
+    refute_received _
+  end
+
   defp rows(t, start, count), do: Nx.slice_along_axis(t, start, count, axis: 0)
 
   test "batch normalisation's statistics and dropout's key advance as Axon says" do

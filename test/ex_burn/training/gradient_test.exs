@@ -22,6 +22,14 @@ defmodule ExBurn.Training.GradientTest do
     end
   end
 
+  test "is compared for every activation of Axon" do
+    names = for %{name: name} <- GradientCases.all(), do: name
+    exported = for {name, 1} <- Axon.Activations.__info__(:functions), do: name
+    activations = Enum.reject(exported, &String.starts_with?(Atom.to_string(&1), "__"))
+    assert activations -- names == []
+    assert length(activations) > 20
+  end
+
   test "of a padded max_pool belongs to the largest element, never to the padding" do
     axon =
       "x"
