@@ -6,7 +6,7 @@ defmodule ExBurn.Error do
 
     * `:op` - (atom) the operation or function that failed, as Nx or this library names it
     * `:reason` - (atom or string) what went wrong. Atoms come from the engine: `:unsupported` (the device lacks
-      the operation for this type), `:invalid`, `:mismatch`, `:out_of_bounds`, `:deallocated`, `:file`,
+      the operation for this type), `:invalid`, `:mismatch`, `:deallocated`, `:file`,
       `:non_finite`, `:panic`. Strings are meant for people
     * `:details` - (map) the values involved, such as shapes and types
 
@@ -47,6 +47,8 @@ defmodule ExBurn.Error do
   @doc """
   The result of a native call, raising its error.
 
+  An index outside of its axis raises an `ArgumentError` with Nx's own sentence, as `Nx.BinaryBackend` does.
+
   ## Examples
 
       iex> ExBurn.Error.unwrap!({:ok, 1})
@@ -55,5 +57,11 @@ defmodule ExBurn.Error do
   """
   @spec unwrap!({:ok, result} | {:error, {atom(), map()}}) :: result when result: term()
   def unwrap!({:ok, result}), do: result
+
+  def unwrap!({:error, {:out_of_bounds, %{index: index, axis: axis, shape: shape}}}) do
+    shape = shape |> List.to_tuple() |> inspect()
+    raise ArgumentError, "index #{index} is out of bounds for axis #{axis} in shape #{shape}"
+  end
+
   def unwrap!({:error, error}), do: raise(from_native(error))
 end

@@ -56,6 +56,19 @@ defmodule ExBurn.BackendTest do
     end
   end
 
+  test "an index outside of its axis raises as Nx does" do
+    message = "index 3 is out of bounds for axis 0 in shape {3}"
+    t = Nx.tensor([1, 2, 3])
+
+    for fun <- [
+          &Nx.take(t, &1),
+          &Nx.gather(t, Nx.reshape(&1, {1, 1})),
+          &Nx.indexed_put(t, Nx.reshape(&1, {1}), 0)
+        ] do
+      assert_raise ArgumentError, message, fn -> fun.(Nx.tensor(3)) end
+    end
+  end
+
   test "options" do
     assert Nx.tensor(1, backend: {ExBurn.Backend, device: :cpu}) |> Nx.to_number() == 1
 

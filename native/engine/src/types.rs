@@ -26,6 +26,8 @@ pub enum Type {
     #[serde(rename = "f8_e4m3fn")]
     #[strum(serialize = "f8_e4m3fn")]
     F8E4M3FN,
+    #[serde(rename = "bf16")]
+    #[strum(serialize = "bf16")]
     BF16,
     F16,
     F32,
@@ -147,5 +149,25 @@ impl std::fmt::Display for TensorType {
             write!(f, "{}{d}", if i == 0 { "" } else { "," })?;
         }
         f.write_str("]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use super::*;
+
+    #[test]
+    fn every_type_has_one_name_everywhere() {
+        let names = [
+            "u2", "u4", "u8", "u16", "u32", "u64", "s2", "s4", "s8", "s16", "s32", "s64", "f8", "f8_e4m3fn", "bf16",
+            "f16", "f32", "f64", "c64", "c128",
+        ];
+        for name in names {
+            let dtype = Type::from_str(name).expect(name);
+            assert_eq!(dtype.name(), name);
+            assert_eq!(serde_json::to_string(&dtype).expect(name), format!("\"{name}\""));
+        }
     }
 }
