@@ -135,7 +135,7 @@ defmodule ExBurn do
 
   ## Examples
 
-      iex> Map.keys(ExBurn.memory_info(:cpu))
+      iex> Enum.sort(Map.keys(ExBurn.memory_info(:cpu)))
       [:available, :total]
 
   """
@@ -270,8 +270,15 @@ defmodule ExBurn do
 
   ## Examples
 
-      iex> Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile() |> ExBurn.summary() |> IO.puts()
-      :ok
+      iex> text = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile() |> ExBurn.summary()
+      iex> String.split(text, "\\n")
+      [
+        "Inputs: x f32 {batch, 4}",
+        "Layer    Tensor  Type  Shape   Elements",
+        "dense_0  bias    f32   {2}     2",
+        "dense_0  kernel  f32   {4, 2}  8",
+        "Total: 10 parameters (0 frozen), 0 elements of state, 0.0 kB"
+      ]
 
   """
   @spec summary(Model.t()) :: String.t()
@@ -370,8 +377,15 @@ defmodule ExBurn do
 
   ## Examples
 
-      iex> ExBurn.explain(fn x, y -> Nx.exp(Nx.add(x, y)) end, [Nx.template({2}, :f32), Nx.template({2}, :f32)]) |> IO.puts()
-      :ok
+      iex> text = ExBurn.explain(fn x -> Nx.exp(Nx.add(x, 1)) end, [Nx.template({2}, :f32)])
+      iex> String.split(text, "\\n", trim: true)
+      [
+        "program(%0: f32[2])",
+        "  %1: s32[] = constant() {1}",
+        "  %2: f32[2] = add(%1, %0)",
+        "  %3: f32[2] = exp(%2)",
+        "  return %3"
+      ]
 
   """
   @spec explain(function(), [Nx.Container.t()]) :: String.t()

@@ -99,7 +99,7 @@ defmodule ExBurn.Device do
 
   ## Examples
 
-      iex> Map.keys(ExBurn.Device.memory(:cpu))
+      iex> Enum.sort(Map.keys(ExBurn.Device.memory(:cpu)))
       [:available, :total]
 
   """

@@ -72,7 +72,10 @@ defmodule ExBurn.Serving do
   defp run_batch(model, sizes, %Nx.Batch{size: size} = batch) do
     compiled = Enum.find(sizes, List.last(sizes), &(&1 >= size))
     batch = Nx.Batch.pad(batch, max(compiled - size, 0))
-    {input, :ok} = Nx.LazyContainer.traverse(batch, :ok, fn _template, fun, :ok -> {fun.(), :ok} end)
+
+    {input, :ok} =
+      Nx.LazyContainer.traverse(batch, :ok, fn _template, fun, :ok -> {fun.(), :ok} end)
+
     Model.predict!(model, input)
   end
 

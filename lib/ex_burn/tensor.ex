@@ -177,7 +177,7 @@ defmodule ExBurn.Tensor do
     do: %__MODULE__{ref: ref, type: type, shape: shape}
 
   defp template!(op, shape, type) do
-    Nx.template(shape, type)
+    Nx.template(Nx.shape(shape), type)
   rescue
     error in [ArgumentError, FunctionClauseError] ->
       reraise Error,

@@ -11,11 +11,17 @@ defmodule ExBurn.Model.Summary do
   """
   @spec text(Model.t()) :: String.t()
   def text(%Model{} = model) do
-    inputs = for {name, {type, shape}} <- model.inputs, do: "#{name} #{Type.name(type)} #{Input.text(shape)}"
+    inputs =
+      for {name, {type, shape}} <- model.inputs,
+          do: "#{name} #{Type.name(type)} #{Input.text(shape)}"
+
     rows = rows(model.parameters, model, "") ++ rows(model.states, model, "state")
 
     Enum.join(
-      ["Inputs: #{Enum.join(inputs, ", ")}" | table([["Layer", "Tensor", "Type", "Shape", "Elements", ""] | rows])] ++
+      [
+        "Inputs: #{Enum.join(inputs, ", ")}"
+        | table([["Layer", "Tensor", "Type", "Shape", "Elements", ""] | rows])
+      ] ++
         [totals(model)],
       "\n"
     )
@@ -31,10 +37,14 @@ defmodule ExBurn.Model.Summary do
   end
 
   defp table(rows) do
-    widths = Enum.zip_with(rows, fn column -> column |> Enum.map(&String.length/1) |> Enum.max() end)
+    widths =
+      Enum.zip_with(rows, fn column -> column |> Enum.map(&String.length/1) |> Enum.max() end)
 
     for row <- rows do
-      row |> Enum.zip_with(widths, &String.pad_trailing/2) |> Enum.join("  ") |> String.trim_trailing()
+      row
+      |> Enum.zip_with(widths, &String.pad_trailing/2)
+      |> Enum.join("  ")
+      |> String.trim_trailing()
     end
   end
 
