@@ -8,6 +8,8 @@ defmodule ExBurn.Device do
 
   alias ExBurn.{Error, NIF}
 
+  @kinds %{"cpu" => :cpu}
+
   @type t :: :cpu | {:cpu, non_neg_integer()}
 
   @doc """
@@ -20,7 +22,7 @@ defmodule ExBurn.Device do
 
   """
   @spec list() :: [t()]
-  def list, do: [:cpu]
+  def list, do: Enum.map(NIF.device_names(), &Map.fetch!(@kinds, &1))
 
   @doc """
   The device that is used when none is named.
@@ -47,12 +49,16 @@ defmodule ExBurn.Device do
 
   """
   @spec validate!(term()) :: t()
-  def validate!(device) when device in [:cpu, {:cpu, 0}], do: :cpu
+  def validate!({kind, 0}), do: validate!(kind)
 
   def validate!(device) do
-    raise Error,
-      op: :device,
-      reason: "there is no device #{inspect(device)}; devices are #{inspect(list())}"
+    if device in list() do
+      device
+    else
+      raise Error,
+        op: :device,
+        reason: "there is no device #{inspect(device)}; devices are #{inspect(list())}"
+    end
   end
 
   @doc """
@@ -60,7 +66,7 @@ defmodule ExBurn.Device do
   """
   @spec name(t()) :: String.t()
   def name(device \\ default()) do
-    :cpu = validate!(device)
+    validate!(device)
     cpu_model() || List.to_string(:erlang.system_info(:system_architecture))
   end
 
@@ -93,13 +99,13 @@ defmodule ExBurn.Device do
 
   ## Examples
 
-      iex> Map.keys(ExBurn.Device.memory(:cpu))
+      iex> Enum.sort(Map.keys(ExBurn.Device.memory(:cpu)))
       [:available, :total]
 
   """
   @spec memory(t()) :: %{total: pos_integer() | nil, available: non_neg_integer() | nil}
   def memory(device \\ default()) do
-    :cpu = validate!(device)
+    validate!(device)
 
     text =
       case File.read("/proc/meminfo") do

@@ -134,7 +134,7 @@ defmodule ExBurn.Model do
     missing? = &(elem(&1, 0) not in paths)
 
     if Enum.any?(model.parameters ++ model.states, missing?) do
-      fresh = model |> run_initializers() |> Enum.filter(missing?)
+      fresh = model |> run_initializers() |> Enum.filter(missing?) |> Enum.map(&seeded(&1, model))
       update_params(model, fresh ++ given)
     else
       update_params(model, given)
@@ -146,6 +146,18 @@ defmodule ExBurn.Model do
     {init, _predict} = Axon.build(axon, opts)
     inputs |> Input.templates_of(1) |> init.(Axon.ModelState.empty()) |> State.leaves()
   end
+
+  # Axon seeds the random keys of layers by the clock, which no run could repeat.
+  defp seeded({path, %Nx.Tensor{type: {:u, 32}, shape: {2}}} = leaf, model) do
+    if List.last(path) == "key" and List.keymember?(model.states, path, 0) do
+      <<key::binary-size(8), _rest::binary>> = :erlang.md5("#{model.seed} #{State.name(path)}")
+      {path, Nx.from_binary(key, :u32, backend: Backend)}
+    else
+      leaf
+    end
+  end
+
+  defp seeded(leaf, _model), do: leaf
 
   @doc """
   See `ExBurn.predict/3`.
@@ -290,7 +302,8 @@ defmodule ExBurn.Model do
       frozen: size.(Enum.filter(parameters, &(elem(&1, 0) in model.frozen))),
       states: size.(states),
       bytes: bytes,
-      trainable?: model.axon != nil
+      trainable?: model.axon != nil,
+      batch_sizes: model.forward.batch_sizes || :any
     })
   end
 end

@@ -15,6 +15,7 @@ defmodule ExBurn.NIF do
   @external_resource "native/Cargo.lock"
 
   def panic_with(_message), do: not_loaded()
+  def device_names, do: not_loaded()
 
   def tensor_from_binary(_type, _binary), do: not_loaded()
   def tensor_from_binary_dirty(_type, _binary), do: not_loaded()

@@ -82,6 +82,17 @@ defmodule ExBurn.Defn.Compiler do
     Error.unwrap!(NIF.program_new(program, Enum.map(captures, &Backend.ref/1)))
   end
 
+  @doc """
+  The program of a function for arguments of these types, as text: see `ExBurn.explain/2`.
+  """
+  @spec explain(function(), [Nx.Container.t()]) :: String.t()
+  def explain(fun, args) do
+    expr = Nx.Defn.debug_expr_apply(fun, args)
+    inputs = args |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
+    program = [expr] |> Composite.flatten_list() |> Lowering.lower(inputs) |> native()
+    Error.unwrap!(NIF.program_text(program))
+  end
+
   defp cached(key, vars, fun, opts) do
     compile = fn -> compile(vars, fun, opts) end
 

@@ -5,7 +5,7 @@ defmodule ExBurn.Model.Forward do
   A program is static, so the inference function is traced at three batch sizes. The integers in which the three programs
   differ must grow with the batch as `slope * batch + offset`; then they are kept as such rules, in a template, and any
   batch size has its program without Axon. Where that fails, `:template` is `nil` and `:reason` says why: each batch
-  size is traced when it is asked for, and a file holds the sizes that `ExBurn.save/3` names.
+  size is traced when it is asked for, and a file holds the sizes that `ExBurn.save/3` names, which `:batch_sizes` lists.
 
   The program takes the parameters, the states and the inputs, each in the order of `ExBurn.Model`, then `:captures`, the
   tensors that the function brought along.
@@ -17,13 +17,14 @@ defmodule ExBurn.Model.Forward do
   alias Nx.Tensor, as: T
 
   @enforce_keys [:output, :key]
-  defstruct [:output, :key, :template, :reason, captures: []]
+  defstruct [:output, :key, :template, :reason, :batch_sizes, captures: []]
 
   @type t :: %__MODULE__{
           output: Output.t(),
           key: term(),
           template: String.t() | nil,
           reason: String.t() | nil,
+          batch_sizes: [pos_integer()] | nil,
           captures: [Nx.Tensor.t()]
         }
 
@@ -53,10 +54,15 @@ defmodule ExBurn.Model.Forward do
   @doc """
   The way to predict that `template`, a JSON text, describes.
   """
-  @spec from_template(String.t(), [Nx.Tensor.t()], Output.t()) :: t()
-  def from_template(template, captures, output) do
-    key = {:erlang.md5(template), Enum.map(captures, &Backend.ref/1)}
-    %__MODULE__{output: output, key: key, template: template, captures: captures}
+  @spec from_template(String.t(), [Nx.Tensor.t()], Output.t(), [pos_integer()] | nil) :: t()
+  def from_template(template, captures, output, batch_sizes \\ nil) do
+    %__MODULE__{
+      output: output,
+      key: {:erlang.md5(template), Enum.map(captures, &Backend.ref/1)},
+      template: template,
+      captures: captures,
+      batch_sizes: batch_sizes
+    }
   end
 
   defp template([first | rest] = traces) do
@@ -184,8 +190,34 @@ defmodule ExBurn.Model.Forward do
     template =
       Error.unwrap!(NIF.template_sizes(Enum.zip(batches, Enum.map(traces, & &1.program))))
 
-    from_template(template, Enum.map(first.captures, &State.upload/1), first.output)
+    from_template(template, Enum.map(first.captures, &State.upload/1), first.output, batches)
   end
 
   def fix(%Model{forward: forward}, _batches), do: forward
+
+  @doc """
+  The model, after making sure that its program takes its tensors and answers what it should.
+  """
+  @spec check!(Model.t()) :: Model.t()
+  def check!(%Model{forward: forward} = model) do
+    batch = List.first(forward.batch_sizes || @batches, 1)
+    program = prepare(model, batch)
+    {takes, answers} = Error.unwrap!(NIF.program_types(program))
+
+    leaves = for {_path, tensor} <- model.parameters ++ model.states, do: Type.of(tensor)
+
+    inputs =
+      for {_name, {type, shape}} <- model.inputs,
+          do: {Type.name(type), Enum.map(shape, &(&1 || batch))}
+
+    if takes != leaves ++ inputs do
+      raise Error, op: :program, reason: "it does not take the model's parameters and inputs"
+    end
+
+    if Enum.any?(Output.positions(forward.output), &(&1 >= length(answers))) do
+      raise Error, op: :program, reason: "it answers #{length(answers)} tensors, the model more"
+    end
+
+    model
+  end
 end

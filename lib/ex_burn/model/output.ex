@@ -73,16 +73,48 @@ defmodule ExBurn.Model.Output do
     do: Map.new(parts, fn {key, part} -> {key, fill(part, leaves)} end)
 
   @doc """
-  How many tensors there are.
+  With strings as keys of maps.
 
   ## Examples
 
-      iex> ExBurn.Model.Output.size({:tuple, [{:tensor, 0}, {:tensor, 1}]})
-      2
+      iex> ExBurn.Model.Output.with_text_keys({:map, [mean: {:tensor, 0}]})
+      {:map, [{"mean", {:tensor, 0}}]}
 
   """
-  @spec size(t()) :: non_neg_integer()
-  def size({:tensor, _position}), do: 1
-  def size({:tuple, parts}), do: parts |> Enum.map(&size/1) |> Enum.sum()
-  def size({:map, parts}), do: parts |> Enum.map(&size(elem(&1, 1))) |> Enum.sum()
+  @spec with_text_keys(t()) :: t()
+  def with_text_keys({:tensor, position}), do: {:tensor, position}
+  def with_text_keys({:tuple, parts}), do: {:tuple, Enum.map(parts, &with_text_keys/1)}
+
+  def with_text_keys({:map, parts}),
+    do: {:map, Enum.map(parts, fn {key, part} -> {to_string(key), with_text_keys(part)} end)}
+
+  @doc """
+  The arrangement that a file tells of, which the native part has checked.
+
+  ## Examples
+
+      iex> ExBurn.Model.Output.from_plain(%{"tuple" => [%{"tensor" => 0}, %{"map" => [["x", %{"tensor" => 1}]]}]})
+      {:tuple, [{:tensor, 0}, {:map, [{"x", {:tensor, 1}}]}]}
+
+  """
+  @spec from_plain(map()) :: t()
+  def from_plain(%{"tensor" => position}), do: {:tensor, position}
+  def from_plain(%{"tuple" => parts}), do: {:tuple, Enum.map(parts, &from_plain/1)}
+
+  def from_plain(%{"map" => parts}),
+    do: {:map, Enum.map(parts, fn [key, part] -> {key, from_plain(part)} end)}
+
+  @doc """
+  The positions of its tensors.
+
+  ## Examples
+
+      iex> ExBurn.Model.Output.positions({:tuple, [{:tensor, 0}, {:tensor, 1}]})
+      [0, 1]
+
+  """
+  @spec positions(t()) :: [non_neg_integer()]
+  def positions({:tensor, position}), do: [position]
+  def positions({:tuple, parts}), do: Enum.flat_map(parts, &positions/1)
+  def positions({:map, parts}), do: Enum.flat_map(parts, &positions(elem(&1, 1)))
 end

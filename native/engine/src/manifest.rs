@@ -21,6 +21,8 @@ pub struct Manifest {
     pub states: Vec<Leaf>,
     /// Number of captured tensors.
     pub captures: usize,
+    /// The batch sizes that have a program; `None` when all of them have.
+    pub batch_sizes: Option<Vec<usize>>,
     /// How the model was trained.
     pub training: Training,
 }

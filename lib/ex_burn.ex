@@ -1,0 +1,411 @@
+defmodule ExBurn do
+  @moduledoc """
+  Runs Nx, Axon and `Nx.Serving` on the Rust framework [Burn](https://burn.dev).
+
+  Tensors live in native memory, a whole `defn` runs as one native call, and models predict with programs that need no
+  Axon once they are saved.
+
+      model =
+        Axon.input("image", shape: {nil, 64})
+        |> Axon.dense(32, activation: :relu)
+        |> Axon.dense(10, activation: :softmax)
+        |> ExBurn.compile(loss: :cross_entropy)
+
+      {:ok, probabilities} = ExBurn.predict(model, images)
+      ExBurn.save(model, "digits.safetensors")
+
+  Or run what you have:
+
+      Nx.default_backend(ExBurn.Backend)
+      Nx.Defn.default_options(compiler: ExBurn.Defn.Compiler)
+
+  Whatever fails raises `ExBurn.Error`, or answers it as `{:error, error}` where a function answers `{:ok, result}`.
+  Nothing is switched on behind your back: the default backend and compiler change only by `configure!/1`.
+  """
+
+  alias ExBurn.{Device, Error, Model, NIF, Tensor}
+
+  ## The native part
+
+  @doc """
+  Whether the native part is loaded and computes right on the default device.
+
+  ## Examples
+
+      iex> ExBurn.available?()
+      true
+
+  """
+  @spec available?() :: boolean()
+  def available?, do: nif_loaded?() and smoke_test()[default_device()] == :ok
+
+  @doc """
+  Whether the native part is loaded.
+
+  ## Examples
+
+      iex> ExBurn.nif_loaded?()
+      true
+
+  """
+  @spec nif_loaded?() :: boolean()
+  def nif_loaded?, do: Code.ensure_loaded?(NIF)
+
+  @doc """
+  The version of ExBurn.
+
+  ## Examples
+
+      iex> {:ok, _version} = Version.parse(ExBurn.version())
+
+  """
+  @spec version() :: String.t()
+  def version, do: :ex_burn |> Application.spec(:vsn) |> List.to_string()
+
+  @doc """
+  A small multiplication and a sum on each device, compared with the known answer.
+
+  ## Examples
+
+      iex> ExBurn.smoke_test()
+      %{cpu: :ok}
+
+  """
+  @spec smoke_test() :: %{Device.t() => :ok | {:error, Error.t()}}
+  defdelegate smoke_test, to: Device
+
+  ## Devices
+
+  @doc """
+  The devices that can be used.
+
+  ## Examples
+
+      iex> ExBurn.devices()
+      [:cpu]
+
+  """
+  @spec devices() :: [Device.t()]
+  defdelegate devices, to: Device, as: :list
+
+  @doc """
+  The device that is used when none is named: see `configure!/1`.
+
+  ## Examples
+
+      iex> ExBurn.default_device()
+      :cpu
+
+  """
+  @spec default_device() :: Device.t()
+  defdelegate default_device, to: Device, as: :default
+
+  @doc """
+  Whether there is a device that is not the CPU.
+
+  ## Examples
+
+      iex> ExBurn.gpu?()
+      false
+
+  """
+  @spec gpu?() :: boolean()
+  def gpu?, do: devices() != [:cpu]
+
+  @doc """
+  The maker's name of a device.
+  """
+  @spec device_name(Device.t()) :: String.t()
+  def device_name(device \\ default_device()), do: Device.name(device)
+
+  @doc """
+  What is known of a device: see `ExBurn.Device.info/1`.
+
+  ## Examples
+
+      iex> ExBurn.device_info(:cpu).kind
+      :cpu
+
+  """
+  @spec device_info(Device.t()) :: map()
+  def device_info(device \\ default_device()), do: Device.info(device)
+
+  @doc """
+  Memory of a device in bytes: `:total` and `:available`, `nil` where the system does not tell.
+
+  ## Examples
+
+      iex> Enum.sort(Map.keys(ExBurn.memory_info(:cpu)))
+      [:available, :total]
+
+  """
+  @spec memory_info(Device.t()) :: map()
+  def memory_info(device \\ default_device()), do: Device.memory(device)
+
+  @doc """
+  Sets defaults for the whole application.
+
+  ## Options
+
+    * `:device` - the default device
+    * `:backend` - `true` makes `ExBurn.Backend` Nx's global default backend. Defaults to `false`
+    * `:compiler` - `true` makes `ExBurn.Defn.Compiler` the global default compiler. Defaults to `false`
+
+  ## Examples
+
+      iex> ExBurn.configure!(device: :cpu)
+      :ok
+
+      iex> ExBurn.configure!(device: :tpu)
+      ** (ExBurn.Error) device: there is no device :tpu; devices are [:cpu]
+
+  """
+  @spec configure!(keyword()) :: :ok
+  defdelegate configure!(opts), to: ExBurn.Config, as: :set!
+
+  ## Tensors
+
+  @doc "A tensor of zeros: see `ExBurn.Tensor.zeros/2`."
+  defdelegate zeros(shape, type), to: Tensor
+
+  @doc "A tensor of ones: see `ExBurn.Tensor.ones/2`."
+  defdelegate ones(shape, type), to: Tensor
+
+  @doc "Random numbers from 0 to 1: see `ExBurn.Tensor.rand/2`."
+  defdelegate rand(shape, type), to: Tensor
+
+  @doc "From an `Nx.Tensor`: see `ExBurn.Tensor.from_nx/1`."
+  defdelegate from_nx(tensor), to: Tensor
+
+  @doc "To an `Nx.Tensor`: see `ExBurn.Tensor.to_nx/1`."
+  defdelegate to_nx(tensor), to: Tensor
+
+  @doc "From bytes: see `ExBurn.Tensor.from_binary/3`."
+  defdelegate from_binary(binary, type, shape), to: Tensor
+
+  @doc "Gives memory back: see `ExBurn.Tensor.free/1`."
+  defdelegate free(tensor), to: Tensor
+
+  @doc "The shape: see `ExBurn.Tensor.shape/1`."
+  defdelegate tensor_shape(tensor), to: Tensor, as: :shape
+
+  @doc "The element type: see `ExBurn.Tensor.type/1`."
+  defdelegate tensor_type(tensor), to: Tensor, as: :type
+
+  ## Models
+
+  @doc """
+  Compiles an Axon model: `%Axon{}`, or `{model, parameters}` to start from an `Axon.ModelState` or a map of tensors.
+
+  Parameters that are not given come from the layers' initializers, and are those that `Axon.build(model, seed: seed)`
+  makes. The keys of dropout and recurrent layers come from the seed as well.
+
+  ## Options
+
+    * `:loss` - `:cross_entropy`, `:mse`, `:binary_cross_entropy`, or a function of targets and predictions that `defn`
+      can trace. Only training needs one
+    * `:optimizer` - `:adam`, `:sgd`, or `{name, options}`. Defaults to `:adam`
+    * `:learning_rate` - defaults to `1.0e-3`
+    * `:metrics` - what training reports beside the loss: `[:accuracy]`. Defaults to none
+    * `:device` - defaults to `default_device/0`
+    * `:seed` - of initial parameters and random keys. Defaults to `42`
+    * `:inputs` - `%{name => template}` for inputs whose shape `Axon.input/2` was not told, or whose type is not `f32`
+      (`s64` for what an embedding looks up). The first axis of a template is the batch. Optional inputs are used when they
+      are named here
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile(loss: :mse)
+      iex> {:ok, y} = ExBurn.predict(model, Nx.iota({3, 4}, type: :f32))
+      iex> Nx.shape(y)
+      {3, 2}
+
+      iex> ExBurn.compile(Axon.input("x", shape: {nil, 4}), loss: :mean)
+      ** (ExBurn.Error) compile: loss: is :mean, expected :cross_entropy, :mse, :binary_cross_entropy or a function of targets and predictions
+
+  """
+  @spec compile(struct() | {struct(), struct() | map()}, keyword()) :: Model.t()
+  defdelegate compile(model, opts \\ []), to: Model
+
+  @doc """
+  Predicts: `{:ok, tensor}`, or tuples and maps of tensors if the model answers several, or `{:error, error}`.
+
+  `model` is an `ExBurn.Model`, or `{axon, parameters}`. The input is a tensor, or a map of tensors by name, with any number
+  of samples along the first axis. Integers and smaller floats are converted as Nx would; other types are an error.
+
+  ## Options
+
+    * `:batch_size` - runs at most so many samples at a time, to bound memory. Defaults to all at once
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.nx(&Nx.sum(&1, axes: [1])) |> ExBurn.compile()
+      iex> {:ok, y} = ExBurn.predict(model, Nx.tensor([[1.0, 2.0], [3.0, 4.0]]))
+      iex> Nx.to_list(y)
+      [3.0, 7.0]
+      iex> {:error, error} = ExBurn.predict(model, Nx.tensor([1.0, 2.0]))
+      iex> Exception.message(error)
+      "predict: input \\"x\\" has shape {2}, expected {batch, 2}"
+
+  """
+  @spec predict(Model.t() | {struct(), struct() | map()}, term(), keyword()) ::
+          {:ok, Nx.Container.t()} | {:error, Error.t()}
+  defdelegate predict(model, input, opts \\ []), to: Model
+
+  @doc """
+  As `predict/3`, but answers the tensor and raises the error.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 1}) |> Axon.nx(&Nx.add(&1, 1)) |> ExBurn.compile()
+      iex> model |> ExBurn.predict!(Nx.tensor([[1.0]])) |> Nx.to_list()
+      [[2.0]]
+
+  """
+  @spec predict!(Model.t() | {struct(), struct() | map()}, term(), keyword()) :: Nx.Container.t()
+  defdelegate predict!(model, input, opts \\ []), to: Model
+
+  @doc """
+  A table of the model's tensors, as text.
+
+  ## Examples
+
+      iex> text = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile() |> ExBurn.summary()
+      iex> String.split(text, "\\n")
+      [
+        "Inputs: x f32 {batch, 4}",
+        "Layer    Tensor  Type  Shape   Elements",
+        "dense_0  bias    f32   {2}     2",
+        "dense_0  kernel  f32   {4, 2}  8",
+        "Total: 10 parameters (0 frozen), 0 elements of state, 0.0 kB"
+      ]
+
+  """
+  @spec summary(Model.t()) :: String.t()
+  defdelegate summary(model), to: Model.Summary, as: :text
+
+  @doc """
+  What is known of a model: counts of elements in `:parameters`, `:frozen` and `:states`, `:bytes`, `:inputs`,
+  `:batch_sizes` (`:any`, or a list), `:trainable?`, and the settings of `compile/2`.
+
+  ## Examples
+
+      iex> info = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile() |> ExBurn.info()
+      iex> {info.parameters, info.inputs, info.batch_sizes}
+      {10, %{"x" => {:f32, [nil, 4]}}, :any}
+
+  """
+  @spec info(Model.t()) :: map()
+  defdelegate info(model), to: Model
+
+  @doc """
+  Parameters and states as a nested map by layer and name, as in the `:data` of an `Axon.ModelState`.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile()
+      iex> %{"dense_0" => %{"bias" => bias}} = ExBurn.parameters(model)
+      iex> Nx.to_list(bias)
+      [0.0, 0.0]
+
+  """
+  @spec parameters(Model.t()) :: %{String.t() => map()}
+  defdelegate parameters(model), to: Model
+
+  @doc """
+  The model with some parameters or states replaced: a nested map, an `Axon.ModelState` or another model's.
+
+  An unknown name or another shape is an `ExBurn.Error`; types are converted.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1) |> ExBurn.compile()
+      iex> params = %{"dense_0" => %{"kernel" => Nx.tensor([[3.0]]), "bias" => Nx.tensor([1.0])}}
+      iex> model |> ExBurn.update_params(params) |> ExBurn.predict!(Nx.tensor([[2.0]])) |> Nx.to_list()
+      [[7.0]]
+
+  """
+  @spec update_params(Model.t(), map() | struct()) :: Model.t()
+  defdelegate update_params(model, parameters), to: Model
+
+  @doc """
+  Writes a model to one file, in the safetensors format; see `ExBurn.Model.Files` for what is in it.
+
+  The file is replaced in one step: a reader, or the next start after a crash, sees the old one or the new one. Types that
+  the format lacks are an `ExBurn.Error`, and so is what the system says, with the path.
+
+  ## Options
+
+    * `:batch_sizes` - which batch sizes to keep programs for, when no one program serves all: see `info/1`
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile()
+      iex> path = Path.join(System.tmp_dir!(), "ex_burn_doctest.safetensors")
+      iex> ExBurn.save(model, path)
+      :ok
+      iex> x = Nx.iota({3, 4}, type: :f32)
+      iex> Nx.to_list(ExBurn.predict!(ExBurn.load(path), x)) == Nx.to_list(ExBurn.predict!(model, x))
+      true
+      iex> File.rm(path)
+      :ok
+
+  """
+  @spec save(Model.t(), Path.t(), keyword()) :: :ok
+  defdelegate save(model, path, opts \\ []), to: Model.Files
+
+  @doc """
+  Reads a model from a file. It predicts without Axon, and without the code that made it.
+
+  Where the model answered maps with atoms as keys, the loaded one answers strings. A file that is missing, damaged or not of
+  this kind is an `ExBurn.Error` with its path. To train it further, put its parameters into the Axon model again:
+  `ExBurn.compile({axon, ExBurn.parameters(loaded)})`.
+
+  ## Examples
+
+      iex> ExBurn.load("/no/such/file")
+      ** (ExBurn.Error) load: /no/such/file: no such file or folder
+
+  """
+  @spec load(Path.t()) :: Model.t()
+  defdelegate load(path), to: Model.Files
+
+  ## To look into things
+
+  @doc """
+  The program of a function for arguments of these types, as text.
+
+  ## Examples
+
+      iex> text = ExBurn.explain(fn x -> Nx.exp(Nx.add(x, 1)) end, [Nx.template({2}, :f32)])
+      iex> String.split(text, "\\n", trim: true)
+      [
+        "program(%0: f32[2])",
+        "  %1: s32[] = constant() {1}",
+        "  %2: f32[2] = add(%1, %0)",
+        "  %3: f32[2] = exp(%2)",
+        "  return %3"
+      ]
+
+  """
+  @spec explain(function(), [Nx.Container.t()]) :: String.t()
+  defdelegate explain(fun, args), to: ExBurn.Defn.Compiler
+
+  @doc """
+  Times a matrix multiplication: milliseconds of the best run and billions of operations a second.
+
+  ## Options
+
+    * `:size` - length of the sides of the square `f32` matrices. Defaults to 512
+    * `:runs` - how often to multiply. Defaults to 5
+
+  ## Examples
+
+      iex> result = ExBurn.benchmark(size: 64)
+      iex> {result.device, result.time_ms > 0, result.gflops > 0}
+      {:cpu, true, true}
+
+  """
+  @spec benchmark(keyword()) :: %{time_ms: float(), gflops: float(), device: Device.t()}
+  defdelegate benchmark(opts \\ []), to: ExBurn.Benchmark, as: :run
+end

@@ -1,0 +1,24 @@
+defmodule ExBurn.Config do
+  @moduledoc false
+
+  alias ExBurn.{Backend, Device, Options}
+
+  @doc """
+  See `ExBurn.configure!/1`.
+  """
+  @spec set!(keyword()) :: :ok
+  def set!(opts) do
+    defaults = [device: Device.default(), backend: false, compiler: false]
+    opts = Options.validate!(:configure!, opts, defaults)
+
+    for name <- [:backend, :compiler] do
+      Options.check!(is_boolean(opts[name]), :configure!, name, opts[name], "true or false")
+    end
+
+    device = Device.validate!(opts[:device])
+    Application.put_env(:ex_burn, :device, device)
+    if opts[:backend], do: Nx.global_default_backend({Backend, device: device})
+    if opts[:compiler], do: Nx.Defn.global_default_options(compiler: ExBurn.Defn.Compiler)
+    :ok
+  end
+end

@@ -1,0 +1,202 @@
+defmodule ExBurn.Model.Files do
+  @moduledoc """
+  Model files.
+
+  A file is in the [safetensors](https://github.com/huggingface/safetensors) format, which many tools read. Its tensors are
+  the parameters and states, named `layer.name`, and the program's captured tensors, named `capture.0` and so on. Its
+  texts are:
+
+    * `ex_burn_format` - the version of this arrangement, `1`
+    * `ex_burn_version` - the version of ExBurn that wrote it
+    * `model` - inputs, outputs, names of the tensors and how it was trained, as JSON
+    * `program` - how it predicts, as JSON: see `ExBurn.Model.Forward`
+
+  Nothing in a file is run or made an atom. A program that does not fit its tensors is refused when the file is read.
+  """
+
+  alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
+  alias ExBurn.Model.{Forward, Output, State}
+  alias Nx.Tensor, as: T
+
+  @format "1"
+
+  @doc """
+  See `ExBurn.save/3`.
+  """
+  @spec save(Model.t(), Path.t(), keyword()) :: :ok
+  def save(%Model{} = model, path, opts \\ []) do
+    opts = Options.validate!(:save, opts, batch_sizes: nil)
+    forward = forward(model, opts[:batch_sizes])
+    manifest = Error.unwrap!(NIF.manifest_to_json(manifest(model, forward)))
+
+    metadata = %{
+      "ex_burn_format" => @format,
+      "ex_burn_version" => ExBurn.version(),
+      "model" => manifest,
+      "program" => forward.template
+    }
+
+    leaves = model.parameters ++ model.states ++ captures(forward.captures)
+    tensors = for {path, tensor} <- leaves, do: {State.name(path), Backend.ref(tensor)}
+    {} = native!(:save, NIF.file_write(Path.expand(path), tensors, metadata))
+    :ok
+  end
+
+  defp forward(%Model{forward: %{template: nil, reason: reason}}, nil) do
+    raise Error,
+      op: :save,
+      reason:
+        "no one program serves all batch sizes: #{reason}; name some, as in batch_sizes: [1, 32]"
+  end
+
+  defp forward(model, nil), do: model.forward
+
+  defp forward(model, sizes) do
+    valid? = is_list(sizes) and sizes != [] and Enum.all?(sizes, &(is_integer(&1) and &1 > 0))
+    Options.check!(valid?, :save, :batch_sizes, sizes, "a list of positive integers")
+    Forward.fix(model, sizes)
+  end
+
+  defp captures(tensors),
+    do: Enum.with_index(tensors, fn tensor, i -> {["capture", Integer.to_string(i)], tensor} end)
+
+  defp manifest(model, forward) do
+    leaf = fn {path, _tensor} -> %{path: path, frozen: path in model.frozen} end
+
+    inputs =
+      for {name, {type, shape}} <- model.inputs,
+          do: %{name: name, dtype: Type.name(type), shape: shape}
+
+    %{
+      inputs: inputs,
+      output: Output.with_text_keys(forward.output),
+      parameters: Enum.map(model.parameters, leaf),
+      states: Enum.map(model.states, leaf),
+      captures: length(forward.captures),
+      batch_sizes: forward.batch_sizes,
+      training: training(model)
+    }
+  end
+
+  # A loss given as a function has no name to keep.
+  defp training(model) do
+    {optimizer, opts} = with name when is_atom(name) <- model.optimizer, do: {name, []}
+
+    %{
+      loss: if(is_atom(model.loss) and model.loss != nil, do: Atom.to_string(model.loss)),
+      optimizer: Atom.to_string(optimizer),
+      optimizer_options:
+        Map.new(opts, fn {key, value} -> {Atom.to_string(key), number(value)} end),
+      learning_rate: model.learning_rate,
+      metrics: Enum.map(model.metrics, &Atom.to_string/1),
+      seed: model.seed,
+      trained: model.trained
+    }
+  end
+
+  defp number(value) when is_boolean(value), do: {:boolean, value}
+  defp number(value), do: {:float, value * 1.0}
+
+  @doc """
+  See `ExBurn.load/1`.
+  """
+  @spec load(Path.t()) :: Model.t()
+  def load(path) do
+    path = Path.expand(path)
+    {tensors, metadata} = native!(:load, NIF.file_read(path))
+
+    case metadata do
+      %{"ex_burn_format" => @format, "model" => manifest, "program" => template} ->
+        checked(path, fn -> build(manifest, template, Map.new(tensors)) end)
+
+      %{"ex_burn_format" => other} ->
+        failed!(path, "it has format #{inspect(other)}, this version of ExBurn reads #{@format}")
+
+      %{} ->
+        failed!(path, "it is a safetensors file, but not one of an ExBurn model")
+    end
+  end
+
+  defp checked(path, fun) do
+    fun.()
+  rescue
+    error in Error ->
+      reraise Error, [op: :load, reason: "#{path}: #{Exception.message(error)}"], __STACKTRACE__
+  end
+
+  defp build(manifest, template, tensors) do
+    manifest = Error.unwrap!(NIF.manifest_from_json(manifest))
+    {parameters, frozen} = leaves(manifest["parameters"], tensors)
+    {states, frozen_states} = leaves(manifest["states"], tensors)
+
+    captures =
+      for i <- 0..(manifest["captures"] - 1)//1, do: tensor(tensors, "capture.#{i}")
+
+    output = Output.from_plain(manifest["output"])
+
+    inputs =
+      for %{"name" => name, "dtype" => type, "shape" => shape} <- manifest["inputs"],
+          do: {name, {Type.from_name(type), shape}}
+
+    %Model{
+      inputs: inputs,
+      parameters: parameters,
+      states: states,
+      frozen: MapSet.new(frozen ++ frozen_states),
+      forward: Forward.from_template(template, captures, output, manifest["batch_sizes"])
+    }
+    |> struct!(settings(manifest["training"]))
+    |> Forward.check!()
+  end
+
+  defp leaves(list, tensors) do
+    leaves = for %{"path" => path} <- list, do: {path, tensor(tensors, State.name(path))}
+    {leaves, for(%{"path" => path, "frozen" => true} <- list, do: path)}
+  end
+
+  defp tensor(tensors, name) do
+    case tensors do
+      %{^name => ref} ->
+        {type, shape} = Error.unwrap!(NIF.tensor_type(ref))
+        names = List.duplicate(nil, length(shape))
+        shape = List.to_tuple(shape)
+        %T{data: %Backend{ref: ref}, type: Type.from_name(type), shape: shape, names: names}
+
+      %{} ->
+        raise Error, op: :parameters, reason: "tensor #{name} is missing"
+    end
+  end
+
+  # Names that this version does not know are left out: prediction does not need them.
+  defp settings(training) do
+    optimizers = Model.Options.optimizers()
+    optimizer = known(training["optimizer"], Keyword.keys(optimizers))
+
+    opts =
+      for {name, value} <- training["optimizer_options"],
+          key = known(name, optimizers[optimizer] || []),
+          do: {key, value |> Map.values() |> hd()}
+
+    [
+      loss: known(training["loss"], Model.Options.losses()),
+      optimizer: if(opts == [], do: optimizer, else: {optimizer, opts}),
+      learning_rate: training["learning_rate"],
+      metrics:
+        for(
+          name <- training["metrics"],
+          metric = known(name, Model.Options.metrics()),
+          do: metric
+        ),
+      seed: training["seed"],
+      trained: training["trained"],
+      device: ExBurn.Device.default()
+    ]
+  end
+
+  defp known(name, atoms), do: Enum.find(atoms, &(Atom.to_string(&1) == name))
+
+  defp native!(_op, {:ok, result}), do: result
+  defp native!(op, {:error, error}), do: raise(%{Error.from_native(error) | op: op})
+
+  defp failed!(path, reason), do: raise(Error, op: :load, reason: "#{path}: #{reason}")
+end

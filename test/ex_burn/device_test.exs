@@ -1,0 +1,18 @@
+defmodule ExBurn.DeviceTest do
+  use ExUnit.Case, async: true
+  doctest ExBurn.Device
+
+  test "the CPU has a name and cores" do
+    assert %{name: name, cores: cores} = ExBurn.Device.info()
+    assert String.length(name) > 0
+    assert cores == System.schedulers_online()
+  end
+
+  @tag skip: not File.exists?("/proc/meminfo")
+  test "memory is what the system says" do
+    %{total: total, available: available} = ExBurn.Device.memory()
+    {text, 0} = System.cmd("awk", ["/^MemTotal:/ {print $2}", "/proc/meminfo"])
+    assert total == 1024 * String.to_integer(String.trim(text))
+    assert available in 1..total
+  end
+end
