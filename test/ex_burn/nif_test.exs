@@ -44,6 +44,16 @@ defmodule ExBurn.NIFTest do
     end
   end
 
+  test "a tensor larger than the machine's memory is an error, not the end of the VM" do
+    elements = div(ExBurn.Device.memory(:cpu).total || 2 ** 62, 4) + 1
+    zero = {:constant, %{bytes: [0, 0, 0, 0]}}
+
+    assert {:error, {:invalid, %{message: message}}} =
+             NIF.instruction_run(zero, [], [{:f32, [elements]}])
+
+    assert message == "constant: f32[#{elements}] is larger than memory"
+  end
+
   test "terms that are no tensors, types or shapes are argument errors" do
     assert_raise ArgumentError, fn ->
       NIF.instruction_run({:unary, :exp}, [make_ref()], [{:f32, [2]}])

@@ -4,6 +4,8 @@ use burn_backend::DType;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
+use crate::device::host_memory;
+
 /// A number type of Nx. `F8` is E5M2; the sub-byte integers hold one element per byte outside of packed binaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, EnumString)]
 #[serde(rename_all = "snake_case")]
@@ -138,7 +140,7 @@ impl TensorType {
     pub fn checked_len(&self) -> Option<usize> {
         let len = self.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))?;
         let bytes = len.checked_mul(self.dtype.size())?;
-        (bytes <= isize::MAX as usize).then_some(len)
+        (bytes <= host_memory()).then_some(len)
     }
 }
 
@@ -161,8 +163,26 @@ mod tests {
     #[test]
     fn every_type_has_one_name_everywhere() {
         let names = [
-            "u2", "u4", "u8", "u16", "u32", "u64", "s2", "s4", "s8", "s16", "s32", "s64", "f8", "f8_e4m3fn", "bf16",
-            "f16", "f32", "f64", "c64", "c128",
+            "u2",
+            "u4",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "s2",
+            "s4",
+            "s8",
+            "s16",
+            "s32",
+            "s64",
+            "f8",
+            "f8_e4m3fn",
+            "bf16",
+            "f16",
+            "f32",
+            "f64",
+            "c64",
+            "c128",
         ];
         for name in names {
             let dtype = Type::from_str(name).expect(name);
