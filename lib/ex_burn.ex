@@ -2,14 +2,15 @@ defmodule ExBurn do
   @moduledoc """
   Runs Nx, Axon and `Nx.Serving` on the Rust framework [Burn](https://burn.dev).
 
-  Tensors live in native memory, a whole `defn` runs as one native call, and models predict with programs that need no
-  Axon once they are saved.
+  Tensors live in native memory, a whole `defn` runs as one native call, training runs on a native thread with Burn's
+  autodiff, and models predict with programs that need no Axon once they are saved.
 
       model =
         Axon.input("image", shape: {nil, 64})
         |> Axon.dense(32, activation: :relu)
         |> Axon.dense(10, activation: :softmax)
         |> ExBurn.compile(loss: :cross_entropy)
+        |> ExBurn.fit({images, labels}, epochs: 10)
 
       {:ok, probabilities} = ExBurn.predict(model, images)
       ExBurn.save(model, "digits.safetensors")
@@ -23,7 +24,7 @@ defmodule ExBurn do
   Nothing is switched on behind your back: the default backend and compiler change only by `configure!/1`.
   """
 
-  alias ExBurn.{Device, Error, Model, NIF, Tensor}
+  alias ExBurn.{Device, Error, Model, NIF, Tensor, Training}
 
   ## The native part
 
@@ -250,7 +251,7 @@ defmodule ExBurn do
   """
   @spec predict(Model.t() | {struct(), struct() | map()}, term(), keyword()) ::
           {:ok, Nx.Container.t()} | {:error, Error.t()}
-  defdelegate predict(model, input, opts \\ []), to: Model
+  defdelegate predict(model, input, opts \\ []), to: Model.Predict
 
   @doc """
   As `predict/3`, but answers the tensor and raises the error.
@@ -263,7 +264,84 @@ defmodule ExBurn do
 
   """
   @spec predict!(Model.t() | {struct(), struct() | map()}, term(), keyword()) :: Nx.Container.t()
-  defdelegate predict!(model, input, opts \\ []), to: Model
+  defdelegate predict!(model, input, opts \\ []), to: Model.Predict
+
+  @doc """
+  Trains a model on `{x, y}` or an enumerable of batches, and answers it with its new parameters.
+
+  See `ExBurn.Training` for the data and `ExBurn.Training.fit/3` for the options.
+
+  ## Examples
+
+      iex> x = Nx.tensor([[0.0], [1.0], [2.0], [3.0]])
+      iex> axon = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1)
+      iex> model = ExBurn.compile(axon, loss: :mse, optimizer: :sgd, learning_rate: 0.1)
+      iex> model = ExBurn.fit(model, {x, Nx.multiply(x, 2)}, epochs: 200, batch_size: 4, verbose: false)
+      iex> model |> ExBurn.predict!(Nx.tensor([[5.0]])) |> Nx.squeeze() |> Nx.to_number() |> Float.round(2)
+      10.0
+
+  """
+  @spec fit(Model.t(), term(), keyword()) :: Model.t()
+  defdelegate fit(model, data, opts \\ []), to: Training
+
+  @doc """
+  As `fit/3`, and answers `{model, history}`: one map for each epoch, see `ExBurn.Training.History`.
+
+  ## Examples
+
+      iex> x = Nx.tensor([[0.0], [1.0]])
+      iex> model = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1) |> ExBurn.compile(loss: :mse)
+      iex> {_model, history} = ExBurn.fit_with_progress(model, {x, x}, epochs: 3, verbose: false)
+      iex> Enum.map(history, & &1.epoch)
+      [1, 2, 3]
+
+  """
+  @spec fit_with_progress(Model.t(), term(), keyword()) ::
+          {Model.t(), ExBurn.Training.History.t()}
+  defdelegate fit_with_progress(model, data, opts \\ []), to: Training
+
+  @doc """
+  One optimizer step on a batch `{x, y}`: `{loss, model}`. See `ExBurn.Training.train_step/3`.
+
+  ## Examples
+
+      iex> axon = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1, kernel_initializer: :zeros)
+      iex> model = ExBurn.compile(axon, loss: :mse)
+      iex> {loss, _model} = ExBurn.train_step(model, {Nx.tensor([[1.0]]), Nx.tensor([[3.0]])})
+      iex> loss
+      9.0
+
+  """
+  @spec train_step(Model.t(), term(), keyword()) :: {float(), Model.t()}
+  defdelegate train_step(model, batch, opts \\ []), to: Training
+
+  @doc """
+  Loss and metrics of a model over data: a map of floats. See `ExBurn.Training.evaluate/3`.
+
+  ## Examples
+
+      iex> axon = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1, kernel_initializer: :zeros)
+      iex> axon |> ExBurn.compile(loss: :mse) |> ExBurn.evaluate({Nx.tensor([[1.0]]), Nx.tensor([[3.0]])})
+      %{loss: 9.0}
+
+  """
+  @spec evaluate(Model.t(), term(), keyword()) :: map()
+  defdelegate evaluate(model, data, opts \\ []), to: Training
+
+  @doc """
+  The gradient of the loss on a batch by each trainable parameter. See `ExBurn.Training.compute_gradients/3`.
+
+  ## Examples
+
+      iex> axon = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1, kernel_initializer: :zeros)
+      iex> model = ExBurn.compile(axon, loss: :mse)
+      iex> gradients = ExBurn.compute_gradients(model, {Nx.tensor([[1.0]]), Nx.tensor([[3.0]])})
+      iex> Nx.to_list(gradients["dense_0"]["bias"])
+      [-6.0]
+
+  """
+  @spec compute_gradients(Model.t(), term(), keyword()) :: %{String.t() => map()}
+  defdelegate compute_gradients(model, batch, opts \\ []), to: Training
 
   @doc """
   A table of the model's tensors, as text.

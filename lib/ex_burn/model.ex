@@ -63,7 +63,6 @@ defmodule ExBurn.Model do
         }
 
   alias ExBurn.{Backend, Error, Options, Type}
-  alias ExBurn.Defn.Cache
   alias ExBurn.Model.{Forward, Input, State}
 
   # Axon is an optional dependency.
@@ -82,17 +81,16 @@ defmodule ExBurn.Model do
     axon!(axon)
     opts = ExBurn.Model.Options.validate!(opts)
     inputs = Input.declared(axon, opts[:inputs])
-    {types, frozen} = state_types(axon, inputs)
-    {parameter_types, state_types} = types
-    forward = Forward.new(axon, inputs, parameter_types, state_types, frozen)
+    # Dropout has its key in training mode only.
+    {parameters, states, frozen} = state_types(axon, inputs, :train)
 
     struct!(__MODULE__,
       axon: axon,
       inputs: inputs,
-      forward: forward,
+      forward: Forward.new(axon, inputs, parameters, states, frozen),
       frozen: MapSet.union(frozen, frozen_in(given)),
-      parameters: parameter_types,
-      states: state_types
+      parameters: parameters,
+      states: states
     )
     |> struct!(Keyword.delete(opts, :inputs))
     |> initialize(given)
@@ -107,8 +105,7 @@ defmodule ExBurn.Model do
   defp axon!(other) do
     raise Error,
       op: :compile,
-      reason:
-        "got #{inspect(other, limit: 3)}, expected an %Axon{} or {%Axon{}, %Axon.ModelState{}}"
+      reason: "got #{Options.short(other)}, expected an %Axon{} or {%Axon{}, %Axon.ModelState{}}"
   end
 
   defp frozen_in(%{__struct__: Axon.ModelState} = state),
@@ -116,13 +113,17 @@ defmodule ExBurn.Model do
 
   defp frozen_in(_map), do: MapSet.new()
 
-  # Dropout has its key in training mode only.
-  defp state_types(axon, inputs) do
-    {init, _predict} = Axon.build(axon, mode: :train)
+  @doc """
+  Templates of an Axon model's parameters and of its states in `mode`, and the paths that it freezes.
+  """
+  @spec state_types(struct(), [input()], :train | :inference) ::
+          {leaves(), leaves(), MapSet.t(path())}
+  def state_types(axon, inputs, mode) do
+    {init, _predict} = Axon.build(axon, mode: mode)
     fun = &init.(&1, Axon.ModelState.empty())
     state = Forward.expression(fun, [Input.templates_of(inputs, 1)])
     {parameters, states, frozen} = State.from_axon(state)
-    {{templates(parameters), templates(states)}, frozen}
+    {templates(parameters), templates(states), frozen}
   end
 
   defp templates(leaves), do: Enum.map(leaves, fn {path, t} -> {path, Nx.to_template(t)} end)
@@ -158,112 +159,6 @@ defmodule ExBurn.Model do
   end
 
   defp seeded(leaf, _model), do: leaf
-
-  @doc """
-  See `ExBurn.predict/3`.
-  """
-  @spec predict(t() | {struct(), struct() | map()}, term(), keyword()) ::
-          {:ok, Nx.Container.t()} | {:error, Error.t()}
-  def predict(model, input, opts \\ []) do
-    {:ok, predict!(model, input, opts)}
-  rescue
-    error in Error -> {:error, error}
-  end
-
-  @doc """
-  See `ExBurn.predict!/2`.
-  """
-  @spec predict!(t() | {struct(), struct() | map()}, term(), keyword()) :: Nx.Container.t()
-  def predict!(model, input, opts \\ [])
-
-  def predict!(%__MODULE__{} = model, input, opts) do
-    opts = Options.validate!(:predict, opts, batch_size: nil)
-    {tensors, batch} = Input.check!(:predict, model.inputs, input)
-    leaves = Enum.map(model.parameters ++ model.states, fn {_path, tensor} -> tensor end)
-    forward(model, Enum.map(leaves, &Backend.ref/1), tensors, batch, opts[:batch_size])
-  end
-
-  def predict!({%{__struct__: Axon} = axon, given}, input, opts) do
-    {axon, given} |> once(input) |> predict!(input, opts)
-  end
-
-  def predict!(other, _input, _opts) do
-    raise Error,
-      op: :predict,
-      reason:
-        "got #{inspect(other, limit: 3)}, expected an %ExBurn.Model{} or {%Axon{}, parameters}"
-  end
-
-  defp forward(model, parameters, tensors, batch, size) when size == nil or size >= batch,
-    do: Forward.run(model, batch, parameters ++ Enum.map(tensors, &Backend.ref/1))
-
-  defp forward(model, parameters, tensors, batch, size) when is_integer(size) and size > 0 do
-    uploaded = Enum.map(tensors, &State.upload/1)
-
-    0..(batch - 1)//size
-    |> Enum.map(fn start ->
-      rows = min(size, batch - start)
-      part = Enum.zip_with(uploaded, model.inputs, &rows(&1, &2, start, rows))
-      Forward.run(model, rows, parameters ++ Enum.map(part, &Backend.ref/1))
-    end)
-    |> concatenate()
-  end
-
-  defp forward(_model, _parameters, _tensors, _batch, size) do
-    raise Error,
-      op: :predict,
-      reason: "batch_size: is #{inspect(size)}, expected a positive integer"
-  end
-
-  defp rows(tensor, {_name, {_type, [nil | _]}}, start, rows),
-    do: Nx.slice_along_axis(tensor, start, rows, axis: 0)
-
-  defp rows(tensor, _fixed, _start, _rows), do: tensor
-
-  defp concatenate([first | _] = parts) do
-    {output, _leaves} = ExBurn.Model.Output.describe(first)
-
-    leaves =
-      parts
-      |> Enum.map(fn part -> part |> ExBurn.Model.Output.describe() |> elem(1) end)
-      |> Enum.zip_with(&Nx.concatenate(&1, axis: 0))
-
-    ExBurn.Model.Output.fill(output, List.to_tuple(leaves))
-  end
-
-  # The program of an Axon model that is not compiled is kept by the model and the types of the inputs.
-  defp once({axon, given}, input) do
-    inputs = Input.declared(axon, Input.templates_like(input))
-    key = {__MODULE__, :erlang.md5(:erlang.term_to_binary({axon, inputs}))}
-
-    skeleton =
-      Cache.fetch(key, fn ->
-        {{parameters, states}, frozen} = state_types(axon, inputs)
-        forward = Forward.new(axon, inputs, parameters, states, frozen)
-        %__MODULE__{inputs: inputs, parameters: parameters, states: states, forward: forward}
-      end)
-
-    complete!(update_params(%{skeleton | axon: axon}, given))
-  end
-
-  # States that only training reads are not needed to predict.
-  defp complete!(model) do
-    missing = for {path, %{data: %Nx.TemplateBackend{}}} <- model.parameters, do: State.name(path)
-
-    if missing != [] do
-      raise Error, op: :predict, reason: "the parameters lack #{Enum.join(missing, ", ")}"
-    end
-
-    zeros = fn
-      {path, %{data: %Nx.TemplateBackend{}} = template} -> {path, zeros(template)}
-      leaf -> leaf
-    end
-
-    %{model | states: Enum.map(model.states, zeros)}
-  end
-
-  defp zeros(%Nx.Tensor{type: type, shape: shape}),
-    do: 0 |> Nx.tensor(type: type, backend: Backend) |> Nx.broadcast(shape)
 
   @doc """
   See `ExBurn.parameters/1`.

@@ -11,7 +11,7 @@ defmodule ExBurn.Options do
   @spec validate!(atom(), term(), keyword()) :: keyword()
   def validate!(op, opts, defaults) do
     if not Keyword.keyword?(opts) do
-      raise Error, op: op, reason: "options are #{inspect(opts, limit: 3)}, not a keyword list"
+      raise Error, op: op, reason: "options are #{short(opts)}, not a keyword list"
     end
 
     case Keyword.validate(opts, defaults) do

@@ -76,7 +76,7 @@ defmodule ExBurn.Serving do
     {input, :ok} =
       Nx.LazyContainer.traverse(batch, :ok, fn _template, fun, :ok -> {fun.(), :ok} end)
 
-    Model.predict!(model, input)
+    Model.Predict.predict!(model, input)
   end
 
   @doc """
@@ -129,7 +129,7 @@ defmodule ExBurn.Serving do
   defp serving!(other, _opts) do
     raise Error,
       op: :serving,
-      reason: "got #{inspect(other, limit: 3)}, expected an %ExBurn.Model{} or an %Nx.Serving{}"
+      reason: "got #{Options.short(other)}, expected an %ExBurn.Model{} or an %Nx.Serving{}"
   end
 
   defp start(nil, opts), do: Nx.Serving.start_link(opts)

@@ -125,6 +125,10 @@ defmodule ExBurn.ModelTest do
 
       assert {:error, error} = ExBurn.predict(model, input, batch_size: 0)
       assert Exception.message(error) == "predict: batch_size: is 0, expected a positive integer"
+
+      sum = Axon.input("x", shape: {nil, 4}) |> Axon.nx(&Nx.sum/1) |> ExBurn.compile()
+      assert {:error, error} = ExBurn.predict(sum, input, batch_size: 3)
+      assert Exception.message(error) =~ "one row for each sample, this one answers {} for 3"
     end
 
     test "an Axon model and parameters" do
@@ -139,6 +143,11 @@ defmodule ExBurn.ModelTest do
 
       assert predict_error({axon, lacking}, input) ==
                "predict: the parameters lack dense_1.bias, dense_1.kernel"
+
+      lacking = %{state | data: Map.update!(state.data, "batch_norm_0", &Map.delete(&1, "mean"))}
+
+      assert predict_error({axon, lacking}, input) ==
+               "predict: the parameters lack batch_norm_0.mean"
     end
 
     test "an input without a shape is known once it is given" do
@@ -188,6 +197,9 @@ defmodule ExBurn.ModelTest do
 
       assert predict_error(model, %{"x" => [1, 2]}) ==
                ~s(predict: input "x" is [1, 2], expected a tensor)
+
+      assert predict_error(:model, samples({2, 4})) =~ "got :model"
+      assert predict_error(samples({2, 4}), samples({2, 4})) =~ "got #Nx.Tensor< f32[2][4]"
 
       assert predict_error(model, [1.0, 2.0]) =~
                ~s(expected a tensor or a map of tensors named "x")
@@ -285,10 +297,11 @@ defmodule ExBurn.ModelTest do
             {[optimizer: :adamax],
              ~r/^compile: optimizer: is :adamax, expected :adam, \{:adam, options\}/},
             {[optimizer: {:sgd, b1: 0.9}], ~r/^compile: optimizer: is \{:sgd, \[b1: 0.9\]\}/},
-            {[metrics: [:f1]], ~r/^compile: metrics: is \[:f1\], expected a list of :accuracy/},
+            {[metrics: [:f1]], ~r/^compile: metrics: is :f1, expected a list of :accuracy/},
             {[learning_rate: -1],
              ~r/^compile: learning_rate: is -1, expected a number of at least 0/},
             {[seed: -1], ~r/^compile: seed: is -1/},
+            {[metrics: :accuracy], ~r/^compile: metrics: is :accuracy, expected a list$/},
             {[device: :tpu], ~r/^device: there is no device :tpu; devices are \[:cpu\]/},
             {:fast, ~r/^compile: options are :fast, not a keyword list/}
           ] do

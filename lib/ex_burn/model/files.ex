@@ -16,6 +16,7 @@ defmodule ExBurn.Model.Files do
 
   alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
   alias ExBurn.Model.{Forward, Output, State}
+  alias ExBurn.Training.{Loss, Metric, Optimizer}
   alias Nx.Tensor, as: T
 
   @format "1"
@@ -78,7 +79,7 @@ defmodule ExBurn.Model.Files do
     }
   end
 
-  # A loss given as a function has no name to keep.
+  # Functions have no name to keep.
   defp training(model) do
     {optimizer, opts} = with name when is_atom(name) <- model.optimizer, do: {name, []}
 
@@ -86,9 +87,14 @@ defmodule ExBurn.Model.Files do
       loss: if(is_atom(model.loss) and model.loss != nil, do: Atom.to_string(model.loss)),
       optimizer: Atom.to_string(optimizer),
       optimizer_options:
-        Map.new(opts, fn {key, value} -> {Atom.to_string(key), number(value)} end),
+        for(
+          {key, value} <- opts,
+          value != nil,
+          into: %{},
+          do: {Atom.to_string(key), number(value)}
+        ),
       learning_rate: model.learning_rate,
-      metrics: Enum.map(model.metrics, &Atom.to_string/1),
+      metrics: for(metric <- model.metrics, is_atom(metric), do: Atom.to_string(metric)),
       seed: model.seed,
       trained: model.trained
     }
@@ -169,24 +175,19 @@ defmodule ExBurn.Model.Files do
 
   # Names that this version does not know are left out: prediction does not need them.
   defp settings(training) do
-    optimizers = Model.Options.optimizers()
-    optimizer = known(training["optimizer"], Keyword.keys(optimizers))
+    optimizer = known(training["optimizer"], Optimizer.names()) || :adam
+    {_name, defaults} = Optimizer.fetch!(optimizer)
 
     opts =
       for {name, value} <- training["optimizer_options"],
-          key = known(name, optimizers[optimizer] || []),
+          key = known(name, Map.keys(defaults)),
           do: {key, value |> Map.values() |> hd()}
 
     [
-      loss: known(training["loss"], Model.Options.losses()),
+      loss: known(training["loss"], Loss.names()),
       optimizer: if(opts == [], do: optimizer, else: {optimizer, opts}),
       learning_rate: training["learning_rate"],
-      metrics:
-        for(
-          name <- training["metrics"],
-          metric = known(name, Model.Options.metrics()),
-          do: metric
-        ),
+      metrics: for(name <- training["metrics"], metric = known(name, Metric.names()), do: metric),
       seed: training["seed"],
       trained: training["trained"],
       device: ExBurn.Device.default()

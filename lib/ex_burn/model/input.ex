@@ -56,7 +56,7 @@ defmodule ExBurn.Model.Input do
   defp given_type(other) do
     raise Error,
       op: :compile,
-      reason: "inputs: has #{inspect(other, limit: 3)}, expected a template with a batch axis"
+      reason: "inputs: has #{Options.short(other)}, expected a template with a batch axis"
   end
 
   defp declared_type(name, shape, index?) when is_tuple(shape),
@@ -122,7 +122,7 @@ defmodule ExBurn.Model.Input do
     raise Error,
       op: op,
       reason:
-        "got #{inspect(value, limit: 3, printable_limit: 30)}, " <>
+        "got #{Options.short(value)}, " <>
           "expected #{expected} of tensors named #{Options.list(names)}"
   end
 
@@ -144,7 +144,7 @@ defmodule ExBurn.Model.Input do
       %{^name => other} ->
         raise Error,
           op: op,
-          reason: "input #{inspect(name)} is #{inspect(other, limit: 3)}, expected a tensor"
+          reason: "input #{inspect(name)} is #{Options.short(other)}, expected a tensor"
 
       %{} ->
         raise Error, op: op, reason: "input #{inspect(name)} is missing"

@@ -4,25 +4,7 @@ defmodule ExBurn.Model.Options do
   """
 
   alias ExBurn.{Device, Options}
-
-  @losses [:cross_entropy, :mse, :binary_cross_entropy]
-  @optimizers [adam: [:b1, :b2, :eps, :eps_root], sgd: [:momentum, :nesterov]]
-  @metrics [:accuracy]
-
-  @doc """
-  Names of the losses.
-  """
-  def losses, do: @losses
-
-  @doc """
-  Names of the optimizers, each with the names of its options.
-  """
-  def optimizers, do: @optimizers
-
-  @doc """
-  Names of the metrics.
-  """
-  def metrics, do: @metrics
+  alias ExBurn.Training.{Loss, Metric, Optimizer}
 
   @doc """
   The options with defaults, or `ExBurn.Error`.
@@ -49,8 +31,8 @@ defmodule ExBurn.Model.Options do
     ]
 
     opts = Options.validate!(:compile, opts, defaults)
-    loss!(opts[:loss])
-    optimizer!(opts[:optimizer])
+    if opts[:loss] != nil, do: Loss.fetch!(opts[:loss])
+    Optimizer.fetch!(opts[:optimizer])
     metrics!(opts[:metrics])
     learning_rate!(opts[:learning_rate])
     seed!(opts[:seed])
@@ -60,35 +42,9 @@ defmodule ExBurn.Model.Options do
     |> Keyword.update!(:device, &Device.validate!/1)
   end
 
-  defp loss!(loss) do
-    valid? = loss == nil or loss in @losses or is_function(loss, 2)
-
-    check!(
-      valid?,
-      :loss,
-      loss,
-      "#{Options.list(@losses)} or a function of targets and predictions"
-    )
-  end
-
-  defp optimizer!({name, opts} = optimizer) do
-    known = @optimizers[name]
-    valid? = known != nil and Keyword.keyword?(opts) and Keyword.keys(opts) -- known == []
-    check!(valid?, :optimizer, optimizer, optimizers_text())
-  end
-
-  defp optimizer!(name),
-    do: check!(Keyword.has_key?(@optimizers, name), :optimizer, name, optimizers_text())
-
-  defp optimizers_text do
-    Enum.map_join(@optimizers, " or ", fn {name, opts} ->
-      "#{inspect(name)}, {#{inspect(name)}, options} with options of #{Options.list(opts)}"
-    end)
-  end
-
   defp metrics!(metrics) do
-    valid? = is_list(metrics) and metrics -- @metrics == []
-    check!(valid?, :metrics, metrics, "a list of #{Options.list(@metrics)}")
+    check!(is_list(metrics), :metrics, metrics, "a list")
+    Enum.each(metrics, &Metric.fetch!/1)
   end
 
   defp learning_rate!(rate),

@@ -52,7 +52,7 @@ defmodule ExBurn.Model.Output do
         raise ExBurn.Error,
           op: :compile,
           reason:
-            "the model answers #{inspect(container, limit: 3)}, expected tensors in tuples and maps"
+            "the model answers #{ExBurn.Options.short(container)}, expected tensors in tuples and maps"
     end
   end
 

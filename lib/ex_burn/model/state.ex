@@ -79,7 +79,7 @@ defmodule ExBurn.Model.State do
     raise Error,
       op: :parameters,
       reason:
-        "#{Enum.join(Enum.reverse(path), ".")} is #{inspect(other, limit: 3)}, expected a tensor or a map of tensors"
+        "#{Enum.join(Enum.reverse(path), ".")} is #{Options.short(other)}, expected a tensor or a map of tensors"
   end
 
   @doc """
@@ -122,7 +122,7 @@ defmodule ExBurn.Model.State do
   def leaves(other) do
     raise Error,
       op: :parameters,
-      reason: "got #{inspect(other, limit: 3)}, expected a map of tensors by layer and name"
+      reason: "got #{Options.short(other)}, expected a map of tensors by layer and name"
   end
 
   @doc """

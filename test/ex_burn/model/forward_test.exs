@@ -81,15 +81,13 @@ defmodule ExBurn.Model.ForwardTest do
   end
 
   test "answers that are no tensors, tuples or maps are refused" do
-    axon =
-      Axon.input("x", shape: {nil, 2}) |> Axon.nx(&%Axon.StatefulOutput{output: &1, state: %{}})
-
-    nested = Axon.nx([axon], fn x -> {x, Axon.ModelState.new(%{"x" => x})} end)
+    state = fn x, _opts -> {x, Axon.ModelState.new(%{"x" => x})} end
+    axon = Axon.layer(state, [Axon.input("x", shape: {nil, 2})])
 
     assert_raise Error,
                  ~r/^compile: the model answers .*, expected tensors in tuples and maps$/,
                  fn ->
-                   ExBurn.compile(nested)
+                   ExBurn.compile(axon)
                  end
   end
 end
