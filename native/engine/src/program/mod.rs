@@ -1,11 +1,13 @@
 //! A program: typed instructions in single assignment form, as plain data.
 
+mod attributes;
 mod check;
 mod op;
 mod template;
 mod text;
 
-pub use op::*;
+pub use attributes::*;
+pub use op::Op;
 pub use template::Template;
 
 use serde::{Deserialize, Serialize};
