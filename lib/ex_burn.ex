@@ -207,7 +207,8 @@ defmodule ExBurn do
       can trace. Only training needs one
     * `:optimizer` - `:adam`, `:sgd`, or `{name, options}`. Defaults to `:adam`
     * `:learning_rate` - defaults to `1.0e-3`
-    * `:metrics` - what training reports beside the loss: `[:accuracy]`. Defaults to none
+    * `:metrics` - what training reports beside the loss: a list of `:accuracy` and
+      `{name, function of targets and predictions}`. Defaults to none
     * `:device` - defaults to `default_device/0`
     * `:seed` - of initial parameters and random keys. Defaults to `42`
     * `:inputs` - `%{name => template}` for inputs whose shape `Axon.input/2` was not told, or whose type is not `f32`

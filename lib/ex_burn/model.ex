@@ -55,7 +55,7 @@ defmodule ExBurn.Model do
           loss: atom() | (Nx.Tensor.t(), Nx.Tensor.t() -> Nx.Tensor.t()) | nil,
           optimizer: atom() | {atom(), keyword()},
           learning_rate: float(),
-          metrics: [atom()],
+          metrics: [ExBurn.Training.Metric.t()],
           seed: non_neg_integer(),
           device: atom() | {atom(), non_neg_integer()},
           optimizer_state: tuple() | nil,

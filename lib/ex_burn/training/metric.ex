@@ -7,7 +7,7 @@ defmodule ExBurn.Training.Metric do
   or one-hot.
 
   `{name, fun}` is a metric of one's own: `fun` takes `y_true` and `y_pred`, answers a scalar and must be traceable by
-  `defn`. Over an epoch metrics are averaged, weighted by the size of the batches.
+  `defn`; `name` is an atom that the history does not use for something else. Over an epoch metrics are averaged, weighted by the size of the batches.
   """
 
   alias ExBurn.{Error, Options}
@@ -41,7 +41,11 @@ defmodule ExBurn.Training.Metric do
     metric
   end
 
-  defp metric?({name, fun}), do: is_atom(name) and is_function(fun, 2)
+  # Other values of a history's entry and of the callbacks' events have these names.
+  @taken [:epoch, :epochs, :loss, :val_loss, :learning_rate, :seconds, :samples, :model] ++
+           [:step, :steps, :samples_per_second]
+
+  defp metric?({name, fun}), do: is_atom(name) and name not in @taken and is_function(fun, 2)
   defp metric?(name), do: name in @names
 
   @doc """

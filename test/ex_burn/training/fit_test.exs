@@ -169,8 +169,7 @@ defmodule ExBurn.Training.FitTest do
   test "a share of the rows is held out for validation" do
     counter = fn y, _p -> Nx.mean(y) end
     axon = "x" |> Axon.input(shape: {nil, 1}) |> Axon.dense(1)
-    model = Model.compile(axon, loss: :mse)
-    model = %{model | metrics: [share: counter]}
+    model = Model.compile(axon, loss: :mse, metrics: [share: counter])
     data = {Nx.iota({10, 1}, type: :f32), Nx.iota({10, 1}, type: :f32)}
     opts = [epochs: 1, batch_size: 10, validation_data: 0.3] ++ @quiet
     {_, [entry]} = Training.fit_with_progress(model, data, opts)

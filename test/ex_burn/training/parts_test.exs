@@ -86,6 +86,14 @@ defmodule ExBurn.Training.PartsTest do
       assert accuracy(Nx.new_axis(y, -1), p) == 0.75
     end
 
+    test "a metric can't have a name that the history uses" do
+      for name <- [:loss, :epoch, :model] do
+        assert_raise Error, ~r/^compile: metrics: is /, fn ->
+          Metric.fetch!({name, fn _, _ -> 0 end})
+        end
+      end
+    end
+
     test "a metric must answer a scalar" do
       assert_raise Error, ~r/^metric: :bad must answer a scalar/, fn ->
         Metric.apply({:bad, fn y, _ -> y end}, Nx.tensor([1]), Nx.tensor([1]))
