@@ -1,6 +1,4 @@
-//! Learns to read handwritten digits on the engine alone, without Elixir.
-//!
-//!     cargo run --release --example digits        (in native/)
+//! Learns to read handwritten digits on the engine alone, without Elixir: `cargo run --release --example digits`.
 //!
 //! The network, its loss and its initial parameters come from `priv/digits_mlp.safetensors`, which
 //! `examples/export_digits_program.exs` writes; the images from `examples/data/digits.bin`.
@@ -132,4 +130,28 @@ fn executables(metadata: &BTreeMap<String, String>, key: &str) -> Result<Vec<Arc
     let text = metadata.get(key).ok_or_else(|| format!("the program file has no {key}"))?;
     let programs: Vec<Program> = serde_json::from_str(text)?;
     programs.iter().map(|program| Ok(Arc::new(Executable::new(program, vec![])?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_each_digit_are_split_four_to_one() {
+        let images = std::fs::read(in_project("examples/data/digits.bin")).expect("the images");
+        let (train, test) = split(&images);
+        assert_eq!((train.len(), test.len()), (1438, 359));
+        for digit in 0..10 {
+            let share = test.iter().filter(|record| record[PIXELS] == digit).count();
+            assert!((35..=37).contains(&share), "{share} of {digit}");
+        }
+    }
+
+    #[test]
+    fn the_program_file_trains_to_the_wanted_accuracy() {
+        let mut losses = Vec::new();
+        let accuracy = train(|report| losses.push(report.loss)).expect("a run to its end");
+        assert_eq!(losses.len(), EPOCHS);
+        assert!(accuracy >= WANTED_ACCURACY, "accuracy {accuracy}, losses {losses:?}");
+    }
 }
