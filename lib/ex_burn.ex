@@ -415,7 +415,8 @@ defmodule ExBurn do
 
   ## Options
 
-    * `:batch_sizes` - which batch sizes to keep programs for, when no one program serves all: see `info/1`
+    * `:batch_sizes` - which batch sizes to keep programs for, when no one program serves all. Few models need it: see
+      `ExBurn.Model.Forward`
 
   ## Examples
 

@@ -327,6 +327,18 @@ defmodule ExBurn.FilesTest do
       refute File.exists?(file)
     end
 
+    test "for a name that is no text", %{tmp_dir: dir} do
+      path = Path.join(dir, <<255>>)
+
+      assert_raise Error, ~r/^save: path: is .*, expected valid UTF-8$/, fn ->
+        ExBurn.save(model(), path)
+      end
+
+      assert_raise Error, ~r/^load: path: is .*, expected valid UTF-8$/, fn ->
+        ExBurn.load(path)
+      end
+    end
+
     test "for an unknown option", %{tmp_dir: dir} do
       assert_raise Error, "save: unknown option :sizes; known options are :batch_sizes", fn ->
         ExBurn.save(model(), Path.join(dir, "x"), sizes: [1])

@@ -124,7 +124,7 @@ defmodule ExBurn.Defn.Lowering do
   defp node(%T{data: %Expr{op: op, args: args}} = t, scope), do: node(op, args, t, scope)
 
   defp node(:parameter, [position], _t, scope), do: {Scope.parameter!(scope, position), scope}
-  defp node(:tensor, [tensor], _t, scope), do: Scope.capture_tensor(scope, Nx.devectorize(tensor))
+  defp node(:tensor, [tensor], _t, scope), do: tensor(Nx.devectorize(tensor), scope)
   defp node(:metadata, [expr, metadata], _t, scope), do: metadata(expr, metadata, scope)
   defp node(:cond, [clauses, last], t, scope), do: ControlFlow.branch(clauses, last, t, scope)
   defp node(:while, args, t, scope), do: ControlFlow.loop(args, t, scope)
@@ -143,6 +143,19 @@ defmodule ExBurn.Defn.Lowering do
 
   defp node(:runtime_call, _args, _t, _scope), do: unsupported!(:runtime_call)
   defp node(op, args, t, scope), do: emit(scope, Instruction.build(op, t, args), [Type.of(t)])
+
+  # Filled with one number, as Nx.broadcast(0, shape) makes outside of defn, it is a constant and no memory.
+  defp tensor(%T{data: %Nx.BinaryBackend{state: bytes}, type: {_, bits}} = t, scope)
+       when is_binary(bytes) and bits >= 8 do
+    size = div(bits, 8)
+    element = binary_part(bytes, 0, size)
+
+    if :binary.copy(element, div(byte_size(bytes), size)) == bytes,
+      do: emit(scope, {{:constant, %{bytes: :binary.bin_to_list(element)}}, []}, [Type.of(t)]),
+      else: Scope.capture_tensor(scope, t)
+  end
+
+  defp tensor(t, scope), do: Scope.capture_tensor(scope, t)
 
   @doc """
   Emits an instruction whose operands are expressions or integers.

@@ -27,6 +27,7 @@ defmodule ExBurn.Model.Files do
   @spec save(Model.t(), Path.t(), keyword()) :: :ok
   def save(%Model{} = model, path, opts \\ []) do
     opts = Options.validate!(:save, opts, batch_sizes: nil)
+    path = full!(:save, path)
     forward = forward(model, opts[:batch_sizes])
     manifest = Error.unwrap!(NIF.manifest_to_json(manifest(model, forward)))
 
@@ -39,7 +40,7 @@ defmodule ExBurn.Model.Files do
 
     leaves = model.parameters ++ model.states ++ captures(forward.captures)
     tensors = for {path, tensor} <- leaves, do: {State.name(path), Backend.ref(tensor)}
-    {} = native!(:save, NIF.file_write(Path.expand(path), tensors, metadata))
+    {} = native!(:save, NIF.file_write(path, tensors, metadata))
     :ok
   end
 
@@ -108,7 +109,7 @@ defmodule ExBurn.Model.Files do
   """
   @spec load(Path.t()) :: Model.t()
   def load(path) do
-    path = Path.expand(path)
+    path = full!(:load, path)
     {tensors, metadata} = native!(:load, NIF.file_read(path))
 
     case metadata do
@@ -195,6 +196,13 @@ defmodule ExBurn.Model.Files do
   end
 
   defp known(name, atoms), do: Enum.find(atoms, &(Atom.to_string(&1) == name))
+
+  # The native part takes names that are text.
+  defp full!(op, path) do
+    path = Path.expand(path)
+    Options.check!(String.valid?(path), op, :path, path, "valid UTF-8")
+    path
+  end
 
   defp native!(_op, {:ok, result}), do: result
   defp native!(op, {:error, error}), do: raise(%{Error.from_native(error) | op: op})

@@ -7,6 +7,9 @@ defmodule ExBurn.Model.Forward do
   batch size has its program without Axon. Where that fails, `:template` is `nil` and `:reason` says why: each batch
   size is traced when it is asked for, and a file holds the sizes that `ExBurn.save/3` names, which `:batch_sizes` lists.
 
+  It fails for a recurrent layer with Axon's default initial state, which is drawn at random on a scale that depends on the
+  batch; `recurrent_initializer: :zeros` avoids that.
+
   The program takes the parameters, the states and the inputs, each in the order of `ExBurn.Model`, then `:captures`, the
   tensors that the function brought along.
   """

@@ -58,7 +58,7 @@ defmodule ExBurn.Model.ForwardTest do
       Axon.input("x", shape: {nil, 2})
       |> Axon.nx(fn x ->
         batch = Nx.axis_size(x, 0)
-        Nx.multiply(x, Nx.tensor([batch, batch], type: :f32, backend: Nx.BinaryBackend))
+        Nx.multiply(x, Nx.tensor([batch, 1], type: :f32, backend: Nx.BinaryBackend))
       end)
 
     model = ExBurn.compile(axon)
@@ -66,10 +66,40 @@ defmodule ExBurn.Model.ForwardTest do
     assert model.forward.reason == "a tensor that it captures depends on the batch size"
 
     assert ExBurn.predict!(model, rows(3)) |> Nx.to_list() == [
-             [0.0, 3.0],
-             [6.0, 9.0],
-             [12.0, 15.0]
+             [0.0, 1.0],
+             [6.0, 3.0],
+             [12.0, 5.0]
            ]
+  end
+
+  test "a captured tensor of one number is a constant, of any shape" do
+    axon =
+      Axon.input("x", shape: {nil, 2})
+      |> Axon.nx(
+        &Nx.add(
+          &1,
+          Nx.broadcast(Nx.tensor(0.5, backend: Nx.BinaryBackend), {Nx.axis_size(&1, 0), 2})
+        )
+      )
+
+    model = ExBurn.compile(axon)
+    assert model.forward.captures == []
+    assert %{model | axon: nil} |> ExBurn.predict!(rows(1)) |> Nx.to_list() == [[0.5, 1.5]]
+  end
+
+  test "recurrent layers serve any batch when their initial state is zeros" do
+    input = Nx.iota({4, 5, 3}, type: :f32, backend: Nx.BinaryBackend) |> Nx.divide(60)
+
+    for layer <- [&Axon.gru/3, &Axon.lstm/3] do
+      {axon, _state} =
+        Axon.input("x", shape: {nil, 5, 3}) |> layer.(3, recurrent_initializer: :zeros)
+
+      model = ExBurn.compile(axon)
+      {_init, predict} = Axon.build(axon, compiler: Nx.Defn.Evaluator)
+      state = ExBurn.Model.State.to_axon(model.parameters, model.states)
+      expected = predict.(Nx.backend_copy(state, Nx.BinaryBackend), input)
+      assert_close(ExBurn.predict!(%{model | axon: nil}, input), expected, 1.0e-5)
+    end
   end
 
   test "programs are prepared once for each batch size" do
