@@ -253,6 +253,9 @@ defmodule ExBurn.Instruction do
       when slow in [:sort, :argsort, :top_k, :fft, :fft2, :linalg, :triangular_solve],
       do: 16 * (size(operands) + size(outputs))
 
+  # Newton steps on each element.
+  def cost({:unary, :erf_inv}, operands, outputs), do: 8 * (size(operands) + size(outputs))
+
   def cost(_op, operands, outputs), do: size(operands) + size(outputs)
 
   defp size(shapes), do: Enum.reduce(shapes, 0, fn shape, acc -> acc + Enum.product(shape) end)
