@@ -253,7 +253,7 @@ defmodule ExBurn.Instruction do
       when slow in [:sort, :argsort, :top_k, :fft, :fft2, :linalg, :triangular_solve],
       do: 16 * (size(operands) + size(outputs))
 
-  # Newton steps on each element.
+  # Steps of Halley's method on each element.
   def cost({:unary, :erf_inv}, operands, outputs), do: 8 * (size(operands) + size(outputs))
 
   def cost(_op, operands, outputs), do: size(operands) + size(outputs)
