@@ -83,6 +83,23 @@ defmodule ExBurn.NIFTest do
     end
   end
 
+  test "programs nested too deep for a stack are refused" do
+    scalar = %{dtype: :f32, shape: []}
+    leaf = %{inputs: [scalar], instructions: [], outputs: [0]}
+
+    wrap = fn inner ->
+      op = {:cond, %{on_true: inner, on_false: leaf}}
+      %{leaf | instructions: [%{op: op, inputs: [0, 0], outputs: [scalar]}], outputs: [1]}
+    end
+
+    nested = fn depth -> Enum.reduce(1..depth, leaf, fn _, inner -> wrap.(inner) end) end
+    assert {:ok, program} = NIF.program_new(nested.(20), [])
+    assert {:ok, [_]} = NIF.program_run(program, [tensor(1.0)])
+
+    assert {:error, {:invalid, %{reason: "nested deeper than 24 levels" <> _}}} =
+             NIF.program_new(nested.(5000), [])
+  end
+
   test "a program refuses inputs of other types" do
     f32 = %{dtype: :f32, shape: [2]}
     {:ok, program} = NIF.program_new(%{inputs: [f32], instructions: [], outputs: [0]}, [])

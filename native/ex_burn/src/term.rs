@@ -3,6 +3,7 @@
 //! Atoms are strings, maps with atom keys are structs, lists and tuples are sequences, `nil` is `None`. A variant without
 //! data is its atom, a variant with data the pair `{atom, data}`. The same types read from JSON in model files.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt::Display;
 
@@ -14,12 +15,20 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, EnumAccess, IntoDeseria
 use serde::forward_to_deserialize_any;
 use serde_json::Value as Json;
 
+/// Operations within operations beyond this are refused: a scheduler's stack is small, and its overflow ends the VM.
+const MAX_DEPTH: usize = 24;
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Reads a `T` from `term`; `what` names it in the error.
 ///
 /// # Errors
 ///
 /// [`Error::Invalid`] says what does not fit.
 pub(crate) fn decode<T: DeserializeOwned>(what: &str, term: Term<'_>) -> Result<T> {
+    DEPTH.set(0);
     T::deserialize(Reader(term)).map_err(|Mismatch(reason)| Error::invalid(what, reason))
 }
 
@@ -159,7 +168,14 @@ impl<'de> VariantAccess<'de> for Data<'_> {
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Mismatch> {
-        seed.deserialize(self.reader()?)
+        let depth = DEPTH.get();
+        if depth >= MAX_DEPTH {
+            return Err(de::Error::custom(format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        DEPTH.set(depth + 1);
+        let read = seed.deserialize(self.reader()?);
+        DEPTH.set(depth);
+        read
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Mismatch> {
