@@ -35,6 +35,8 @@ defmodule ExBurn.NIFTest do
           {{:constant, %{bytes: [1]}}, [], [{:f32, [2]}]},
           {{:iota, %{axis: 4}}, [], [{:f32, [2]}]},
           {{:iota, %{axis: nil}}, [], [{:f32, [4_294_967_296, 4_294_967_296, 4_294_967_296]}]},
+          {:eye, [], [{:u8, [2 ** 53, 0]}]},
+          {:eye, [], [{:u8, [0, 2 ** 53, 2]}]},
           {:reshape, [x], [{:f32, [3]}]},
           {{:dot, %{lhs_contract: [0], lhs_batch: [], rhs_contract: [], rhs_batch: []}}, [x, x],
            [{:f32, []}]}
@@ -96,8 +98,41 @@ defmodule ExBurn.NIFTest do
     assert {:ok, program} = NIF.program_new(nested.(20), [])
     assert {:ok, [_]} = NIF.program_run(program, [tensor(1.0)])
 
-    assert {:error, {:invalid, %{reason: "nested deeper than 24 levels" <> _}}} =
+    assert {:error, {:invalid, %{reason: "nested deeper than 127 levels" <> _}}} =
              NIF.program_new(nested.(5000), [])
+  end
+
+  test "terms nested too deep for a stack are refused wherever they stand" do
+    nested = Enum.reduce(1..1_000_000, [], fn _, inner -> [inner] end)
+    reduce = %{fold: :sum, axes: nil, keep_axes: false}
+
+    for call <- [
+          fn -> NIF.instruction_run({:reduce, Map.put(reduce, :no_such_field, nested)}, [], []) end,
+          fn -> NIF.manifest_to_json(%{no_such_field: nested}) end,
+          fn -> NIF.program_new(%{no_such_field: nested}, []) end
+        ] do
+      assert {:error, {:invalid, %{reason: "nested deeper than 127 levels"}}} = call.()
+    end
+  end
+
+  test "what is nested as deep as may be can be kept in a file" do
+    scalar = %{dtype: :f32, shape: []}
+    leaf = %{inputs: [scalar], instructions: [], outputs: [0]}
+
+    wrap = fn inner ->
+      op = {:cond, %{on_true: inner, on_false: leaf}}
+      %{leaf | instructions: [%{op: op, inputs: [0, 0], outputs: [scalar]}], outputs: [1]}
+    end
+
+    {:ok, program} =
+      leaf
+      |> Stream.iterate(wrap)
+      |> Stream.map(&NIF.program_new(&1, []))
+      |> Enum.take_while(&match?({:ok, _}, &1))
+      |> List.last()
+
+    {:ok, json} = NIF.program_to_json(program)
+    assert {:ok, _} = NIF.program_from_json(json, [])
   end
 
   test "a program refuses inputs of other types" do

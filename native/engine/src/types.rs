@@ -138,9 +138,9 @@ impl TensorType {
 
     /// Number of elements, `None` when it does not fit in memory.
     pub fn checked_len(&self) -> Option<usize> {
-        let len = self.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))?;
-        let bytes = len.checked_mul(self.dtype.size())?;
-        (bytes <= host_memory()).then_some(len)
+        // An axis of length 0 leaves nothing to hold, but the others are still lengths that operations count up to.
+        let bytes = self.shape.iter().try_fold(self.dtype.size(), |n, &d| n.checked_mul(d.max(1)))?;
+        (bytes <= host_memory()).then(|| self.shape.iter().product())
     }
 }
 

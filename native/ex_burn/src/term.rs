@@ -3,7 +3,6 @@
 //! Atoms are strings, maps with atom keys are structs, lists and tuples are sequences, `nil` is `None`. A variant without
 //! data is its atom, a variant with data the pair `{atom, data}`. The same types read from JSON in model files.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt::Display;
 
@@ -15,12 +14,9 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, EnumAccess, IntoDeseria
 use serde::forward_to_deserialize_any;
 use serde_json::Value as Json;
 
-/// Operations within operations beyond this are refused: a scheduler's stack is small, and its overflow ends the VM.
-const MAX_DEPTH: usize = 24;
-
-thread_local! {
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
-}
+/// Terms nested deeper are refused: a scheduler's stack is small, and its overflow ends the VM. The same as `serde_json` has,
+/// so that what crosses the boundary can be written to a file and read again.
+const MAX_DEPTH: usize = 127;
 
 /// Reads a `T` from `term`; `what` names it in the error.
 ///
@@ -28,8 +24,7 @@ thread_local! {
 ///
 /// [`Error::Invalid`] says what does not fit.
 pub(crate) fn decode<T: DeserializeOwned>(what: &str, term: Term<'_>) -> Result<T> {
-    DEPTH.set(0);
-    T::deserialize(Reader(term)).map_err(|Mismatch(reason)| Error::invalid(what, reason))
+    T::deserialize(Reader { term, depth: 0 }).map_err(|Mismatch(reason)| Error::invalid(what, reason))
 }
 
 /// Why a term is not what it should be.
@@ -49,18 +44,31 @@ impl From<rustler::Error> for Mismatch {
     }
 }
 
-struct Reader<'a>(Term<'a>);
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    term: Term<'a>,
+    depth: usize,
+}
 
 impl<'a> Reader<'a> {
+    /// What makes readers of the terms inside.
+    fn inner(&self) -> Result<impl Fn(Term<'a>) -> Reader<'a> + use<'a>, Mismatch> {
+        let depth = self.depth + 1;
+        if depth > MAX_DEPTH {
+            return Err(de::Error::custom(format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        Ok(move |term| Reader { term, depth })
+    }
+
     fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        match self.0.decode::<u64>() {
+        match self.term.decode::<u64>() {
             Ok(number) => visitor.visit_u64(number),
-            Err(_) => visitor.visit_i64(self.0.decode::<i64>()?),
+            Err(_) => visitor.visit_i64(self.term.decode::<i64>()?),
         }
     }
 
     fn atom<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        match self.0.atom_to_string()?.as_str() {
+        match self.term.atom_to_string()?.as_str() {
             "true" => visitor.visit_bool(true),
             "false" => visitor.visit_bool(false),
             "nil" => visitor.visit_unit(),
@@ -68,8 +76,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn items<'de, V: Visitor<'de>>(items: impl Iterator<Item = Term<'a>>, visitor: V) -> Result<V::Value, Mismatch> {
-        visitor.visit_seq(SeqDeserializer::new(items.map(Reader)))
+    fn items<'de, V: Visitor<'de>>(
+        self,
+        items: impl Iterator<Item = Term<'a>>,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        visitor.visit_seq(SeqDeserializer::new(items.map(self.inner()?)))
     }
 }
 
@@ -77,23 +89,24 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
     type Error = Mismatch;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        match self.0.get_type() {
+        match self.term.get_type() {
             TermType::Atom => self.atom(visitor),
-            TermType::Binary => visitor.visit_str(self.0.decode()?),
-            TermType::Float => visitor.visit_f64(self.0.decode()?),
+            TermType::Binary => visitor.visit_str(self.term.decode()?),
+            TermType::Float => visitor.visit_f64(self.term.decode()?),
             TermType::Integer => self.number(visitor),
-            TermType::List => Self::items(self.0.decode::<rustler::ListIterator<'_>>()?, visitor),
-            TermType::Tuple => Self::items(get_tuple(self.0)?.into_iter(), visitor),
+            TermType::List => self.items(self.term.decode::<rustler::ListIterator<'_>>()?, visitor),
+            TermType::Tuple => self.items(get_tuple(self.term)?.into_iter(), visitor),
             TermType::Map => {
-                let pairs = MapIterator::new(self.0).into_iter().flatten();
-                visitor.visit_map(MapDeserializer::new(pairs.map(|(key, value)| (Reader(key), Reader(value)))))
+                let inner = self.inner()?;
+                let pairs = MapIterator::new(self.term).into_iter().flatten();
+                visitor.visit_map(MapDeserializer::new(pairs.map(|(key, value)| (inner(key), inner(value)))))
             }
             other => Err(de::Error::custom(format!("a term of type {other:?} has no meaning here"))),
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        let none = self.0.is_atom() && self.0.atom_to_string()? == "nil";
+        let none = self.term.is_atom() && self.term.atom_to_string()? == "nil";
         if none { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
@@ -103,11 +116,11 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
-        if self.0.is_atom() {
-            return visitor.visit_enum(Variant { tag: self.0.atom_to_string()?, data: None });
+        if self.term.is_atom() {
+            return visitor.visit_enum(Variant { tag: self.term.atom_to_string()?, data: None });
         }
-        match get_tuple(self.0)?.as_slice() {
-            [tag, data] => visitor.visit_enum(Variant { tag: tag.atom_to_string()?, data: Some(*data) }),
+        match get_tuple(self.term)?.as_slice() {
+            [tag, data] => visitor.visit_enum(Variant { tag: tag.atom_to_string()?, data: Some(self.inner()?(*data)) }),
             other => Err(de::Error::custom(format!("expected {{name, attributes}}, got a tuple of {}", other.len()))),
         }
     }
@@ -136,7 +149,7 @@ impl<'de> IntoDeserializer<'de, Mismatch> for Reader<'_> {
 
 struct Variant<'a> {
     tag: String,
-    data: Option<Term<'a>>,
+    data: Option<Reader<'a>>,
 }
 
 impl<'de, 'a> EnumAccess<'de> for Variant<'a> {
@@ -149,11 +162,11 @@ impl<'de, 'a> EnumAccess<'de> for Variant<'a> {
     }
 }
 
-struct Data<'a>(Option<Term<'a>>);
+struct Data<'a>(Option<Reader<'a>>);
 
 impl Data<'_> {
     fn reader(self) -> Result<impl for<'de> de::Deserializer<'de, Error = Mismatch>, Mismatch> {
-        self.0.map(Reader).ok_or_else(|| de::Error::custom("its attributes are missing"))
+        self.0.ok_or_else(|| de::Error::custom("its attributes are missing"))
     }
 }
 
@@ -168,14 +181,7 @@ impl<'de> VariantAccess<'de> for Data<'_> {
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Mismatch> {
-        let depth = DEPTH.get();
-        if depth >= MAX_DEPTH {
-            return Err(de::Error::custom(format!("nested deeper than {MAX_DEPTH} levels")));
-        }
-        DEPTH.set(depth + 1);
-        let read = seed.deserialize(self.reader()?);
-        DEPTH.set(depth);
-        read
+        seed.deserialize(self.reader()?)
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Mismatch> {
