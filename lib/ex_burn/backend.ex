@@ -151,6 +151,12 @@ defmodule ExBurn.Backend do
   @spec ref(Nx.Tensor.t() | integer()) :: reference()
   def ref(%T{data: %__MODULE__{ref: ref}}), do: ref
 
+  def ref(%T{data: %Nx.TemplateBackend{}} = t) do
+    raise Error,
+      op: :from_nx,
+      reason: "got #{ExBurn.Options.short(t)}, a template, expected a tensor with values"
+  end
+
   def ref(%T{data: %backend{}} = t) do
     t = Nx.devectorize(t)
     upload(t, backend.to_binary(t, Nx.size(t)))

@@ -64,4 +64,23 @@ defmodule ExBurn.Error do
   end
 
   def unwrap!({:error, error}), do: raise(from_native(error))
+
+  @doc """
+  As `unwrap!/1`, for a program that the caller of `op` knows nothing of: an index outside of its axis
+  raises an `ExBurn.Error` of `op` too.
+
+  ## Examples
+
+      iex> bounds = %{op: "take", message: "take: index 7 is out of bounds", index: "7", axis: 0, shape: [3]}
+      iex> ExBurn.Error.unwrap!({:error, {:out_of_bounds, bounds}}, :predict)
+      ** (ExBurn.Error) predict: take: index 7 is out of bounds
+
+  """
+  @spec unwrap!({:ok, result} | {:error, {atom(), map()}}, atom()) :: result when result: term()
+  def unwrap!({:ok, result}, _op), do: result
+
+  def unwrap!({:error, {:out_of_bounds, %{message: message}}}, op),
+    do: raise(__MODULE__, op: op, reason: message)
+
+  def unwrap!({:error, error}, _op), do: raise(from_native(error))
 end

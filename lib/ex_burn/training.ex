@@ -28,6 +28,7 @@ defmodule ExBurn.Training do
   alias ExBurn.Training.{
     Callbacks,
     Data,
+    Feed,
     History,
     Job,
     Metric,
@@ -112,9 +113,9 @@ defmodule ExBurn.Training do
     do: pair |> Data.new!(model, :evaluate) |> Data.batches(size)
 
   defp batches!(batches, model, _size) do
-    if Enumerable.impl_for(batches) == nil or is_struct(batches, Nx.Tensor),
-      do: Data.new!(batches, model, :evaluate),
-      else: Stream.map(batches, &Data.new!(&1, model, :evaluate))
+    if Feed.batches?(batches),
+      do: Stream.map(batches, &Data.new!(&1, model, :evaluate)),
+      else: Data.new!(batches, model, :evaluate)
   end
 
   defp evaluate_batch(model, batch) do
@@ -162,7 +163,9 @@ defmodule ExBurn.Training do
     inputs = Step.refs(trainable ++ rest ++ Data.tensors(data))
 
     {_outputs, gradients} =
-      Error.unwrap!(NIF.train_gradients_dirty(step.program, length(trainable), inputs))
+      step.program
+      |> NIF.train_gradients_dirty(length(trainable), inputs)
+      |> Error.unwrap!(:compute_gradients)
 
     trainable |> Step.replace(gradients) |> State.nest()
   end

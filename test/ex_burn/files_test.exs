@@ -339,6 +339,11 @@ defmodule ExBurn.FilesTest do
       end
     end
 
+    test "for a path that is none" do
+      assert_raise Error, "save: path: is nil, expected text", fn -> ExBurn.save(model(), nil) end
+      assert_raise Error, "load: path: is :model, expected text", fn -> ExBurn.load(:model) end
+    end
+
     test "for an unknown option", %{tmp_dir: dir} do
       assert_raise Error, "save: unknown option :sizes; known options are :batch_sizes", fn ->
         ExBurn.save(model(), Path.join(dir, "x"), sizes: [1])

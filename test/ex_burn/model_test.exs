@@ -97,6 +97,9 @@ defmodule ExBurn.ModelTest do
 
       assert predict_error(model, samples({2, 3})) ==
                ~s(predict: input "tokens" has type f32, expected s64; see Nx.as_type/2)
+
+      assert predict_error(model, Nx.tensor([[1, 2, 10]])) =~
+               "predict: take: index 10 is out of bounds for axis 0"
     end
 
     test "a recurrent layer" do
@@ -194,6 +197,8 @@ defmodule ExBurn.ModelTest do
                ~s(predict: input "x" has type f64, expected f32; see Nx.as_type/2)
 
       assert predict_error(model, Nx.tensor([[1, 2, 3, Complex.new(1, 2)]])) =~ "has type c64"
+
+      assert predict_error(model, Nx.template({2, 4}, :f32)) =~ "a template, expected a tensor"
 
       assert predict_error(model, %{"x" => [1, 2]}) ==
                ~s(predict: input "x" is [1, 2], expected a tensor)

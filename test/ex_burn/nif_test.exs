@@ -54,6 +54,11 @@ defmodule ExBurn.NIFTest do
              NIF.instruction_run(zero, [], [{:f32, [elements]}])
 
     assert message == "constant: f32[#{elements}] is larger than memory"
+
+    assert {:error, {:invalid, %{message: message}}} =
+             NIF.instruction_run({:iota, %{axis: nil}}, [], [{:u8, [elements]}])
+
+    assert message =~ "iota: s64[#{elements}], which counts its elements, is larger than memory"
   end
 
   test "terms that are no tensors, types or shapes are argument errors" do
@@ -107,7 +112,9 @@ defmodule ExBurn.NIFTest do
     reduce = %{fold: :sum, axes: nil, keep_axes: false}
 
     for call <- [
-          fn -> NIF.instruction_run({:reduce, Map.put(reduce, :no_such_field, nested)}, [], []) end,
+          fn ->
+            NIF.instruction_run({:reduce, Map.put(reduce, :no_such_field, nested)}, [], [])
+          end,
           fn -> NIF.manifest_to_json(%{no_such_field: nested}) end,
           fn -> NIF.program_new(%{no_such_field: nested}, []) end
         ] do

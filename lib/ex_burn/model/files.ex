@@ -199,6 +199,7 @@ defmodule ExBurn.Model.Files do
 
   # The native part takes names that are text.
   defp full!(op, path) do
+    Options.check!(is_binary(path) or is_list(path), op, :path, path, "text")
     path = Path.expand(path)
     Options.check!(String.valid?(path), op, :path, path, "valid UTF-8")
     path

@@ -15,6 +15,20 @@ defmodule ExBurn.Training.Feed do
         }
 
   @doc """
+  Whether `data` can be enumerated. A tensor can, but its elements are no batches.
+
+  ## Examples
+
+      iex> Enum.map([[], 1..3, Nx.iota({3}), fn -> [] end], &ExBurn.Training.Feed.batches?/1)
+      [true, true, false, false]
+
+  """
+  @spec batches?(term()) :: boolean()
+  def batches?(%Nx.Tensor{}), do: false
+  def batches?(function) when is_function(function), do: is_function(function, 2)
+  def batches?(data), do: Enumerable.impl_for(data) != nil
+
+  @doc """
   A feed that stands before the first batch of an epoch.
   """
   @spec new(Enumerable.t()) :: t()

@@ -116,7 +116,7 @@ defmodule ExBurn.Training.Job do
 
   defp sources!(model, batches, options) do
     cond do
-      Enumerable.impl_for(batches) == nil or is_struct(batches, Nx.Tensor) ->
+      not Feed.batches?(batches) ->
         raise Error,
           op: :fit,
           reason:

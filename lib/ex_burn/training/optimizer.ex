@@ -52,7 +52,7 @@ defmodule ExBurn.Training.Optimizer do
   def fetch!(name, op) when name in @names, do: fetch!({name, []}, op)
 
   def fetch!({name, opts} = optimizer, op) do
-    known = Keyword.keys(@options[name] || [])
+    known = if name in @names, do: Keyword.keys(@options[name]), else: []
     valid? = name in @names and Keyword.keyword?(opts) and Keyword.keys(opts) -- known == []
     Options.check!(valid?, op, :optimizer, optimizer, expected())
     {name, @options[name] |> Keyword.merge(opts) |> Map.new(&option!(&1, op))}

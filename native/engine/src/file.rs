@@ -92,6 +92,10 @@ fn header(contents: &Contents) -> Result<Vec<u8>, String> {
 
 /// Runs `body` on a new file in the folder of `path`, which takes the name `path` once it is safe on disk.
 fn write_beside(path: &Path, body: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
+    // Renaming would put the file in the place of a device.
+    if std::fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+        return Err(io::Error::other("it is a device"));
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let file = temporary(folder)?;
     let mut out = BufWriter::with_capacity(1 << 20, file.as_file());

@@ -117,6 +117,17 @@ fn the_reason_names_path_and_cause() {
     assert!(error.contains("below: not a directory"), "{error}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_device_is_left_as_it_is() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let error = file::write(&path, &contents()).expect_err("a socket").to_string();
+    assert!(error.contains("socket: it is a device"), "{error}");
+    assert!(!fs::metadata(&path).expect("the socket").is_file());
+}
+
 #[test]
 fn types_that_the_device_lacks_are_errors() {
     let folder = TempDir::new().expect("a folder");

@@ -44,6 +44,28 @@ defmodule ExBurn.Training.ErrorTest do
       assert_error("evaluate: the data is empty", fn -> Training.evaluate(model(), []) end)
     end
 
+    test "that can't be enumerated" do
+      assert_error("fit: data must be {x, y} or an enumerable", fn -> fit(fn -> [] end) end)
+
+      assert_error("evaluate: data must be {x, y}", fn ->
+        Training.evaluate(model(), fn -> [] end)
+      end)
+    end
+
+    test "that has indices out of bounds" do
+      axon = "x" |> Axon.input(shape: {nil, 2}) |> Axon.embedding(3, 4) |> Axon.flatten()
+      model = axon |> Axon.dense(3) |> Model.compile(loss: :cross_entropy)
+      data = {Nx.tensor([[0, 7]]), Nx.tensor([1])}
+
+      for fun <- [
+            &Training.fit(&1, &2, verbose: false),
+            &Training.evaluate/2,
+            &Training.compute_gradients/2,
+            &Training.train_step/2
+          ],
+          do: assert_error("take: index 7 is out of bounds", fn -> fun.(model, data) end)
+    end
+
     test "that is used up by the first epoch" do
       {:ok, agent} = Agent.start_link(fn -> [{x(), y()}] end)
       take = fn -> Agent.get_and_update(agent, &{&1, []}) end

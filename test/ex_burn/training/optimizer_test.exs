@@ -60,7 +60,7 @@ defmodule ExBurn.Training.OptimizerTest do
   end
 
   test "refuses unknown optimizers and options" do
-    for optimizer <- [:adagrad, {:adam, beta: 1}, {:sgd, [:momentum]}, "adam", nil] do
+    for optimizer <- [:adagrad, {:adam, beta: 1}, {:sgd, [:momentum]}, "adam", nil, {1, 2}] do
       assert_raise Error, ~r/^compile: optimizer: is .*, expected :adam, /, fn ->
         Optimizer.fetch!(optimizer)
       end

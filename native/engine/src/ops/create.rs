@@ -22,8 +22,12 @@ pub(super) fn iota(attrs: &Iota, call: Call<'_>) -> Result<Value> {
         Some(axis) => (out.shape[axis], line_along(axis, out)),
         None => (out.shape.iter().product(), out.shape.clone()),
     };
+    let counted = TensorType::new(Type::S64, [len]);
+    if counted.checked_len().is_none() {
+        return Err(call.invalid(format!("{counted}, which counts its elements, is larger than memory")));
+    }
     let counts = (0..len as i64).flat_map(i64::to_le_bytes).collect();
-    let counts = Value::from_bytes(&TensorType::new(Type::S64, [len]), counts, call.device)?;
+    let counts = Value::from_bytes(&counted, counts, call.device)?;
     Ok(cast(counts, out.dtype)?.reshape(&line).expand(&out.shape))
 }
 
