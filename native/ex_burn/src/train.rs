@@ -73,8 +73,8 @@
 //! train_optimizer_state(handle) -> {count :: non_neg_integer, slots :: [[tensor]]}
 //! ```
 //!
-//! The values after the last good step, at any time, also after the end. While an epoch waits for its answer the two fit
-//! together. `slots` has one list for each of the optimizer's moments (sgd: none, or the trace; adam: mu and nu), with one
+//! The values after the last good step, at any time, also after the end; a step is good when the loss after it is finite.
+//! While an epoch waits for its answer the two fit together. `slots` has one list for each of the optimizer's moments (sgd: none, or the trace; adam: mu and nu), with one
 //! tensor for each parameter. Memory is shared, not copied, until the next step.
 //!
 //! # Messages

@@ -219,6 +219,18 @@ defmodule ExBurn.Training.ErrorTest do
       assert_relative(parameters(last), parameters(good), 1.0e-6)
     end
 
+    test "after a step too far takes the step back" do
+      axon = "x" |> Axon.input(shape: {nil, 2}) |> Axon.dense(4) |> Axon.dense(3)
+      model = Model.compile(axon, loss: :mse, optimizer: :sgd, learning_rate: 1.0e30, seed: 1)
+      data = {x(64), Nx.broadcast(1.0, {64, 3})}
+
+      error =
+        assert_error("the loss is", fn -> Training.fit(model, data, epochs: 3, verbose: false) end)
+
+      assert %{epoch: 1, step: 2} = error.details
+      assert parameters(error.details.model) == parameters(model)
+    end
+
     test "in validation is reported in the history" do
       loss = fn y, p -> Nx.mean(Nx.divide(Nx.multiply(p, y), Nx.multiply(y, y))) end
       ones = Nx.broadcast(1.0, {4, 3})

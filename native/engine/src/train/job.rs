@@ -93,6 +93,31 @@ pub(super) struct Model {
     pub(super) params: Vec<Value>,
     pub(super) states: Vec<Value>,
     pub(super) optimizer: Optimizer,
+    /// Parameters and states before the last step, and memory for the next one.
+    before: (Vec<Value>, Vec<Value>),
+}
+
+impl Model {
+    fn new(params: Vec<Value>, states: Vec<Value>, optimizer: Optimizer) -> Self {
+        let before = (params.clone(), states.clone());
+        Self { params, states, optimizer, before }
+    }
+
+    /// Takes one step down along `gradients`, to `states`.
+    pub(super) fn step(&mut self, gradients: Vec<Value>, states: Vec<Value>, learning_rate: f64) -> Result<()> {
+        let (next, _) = &mut self.before;
+        self.optimizer.step(&self.params, next, gradients, learning_rate)?;
+        std::mem::swap(&mut self.params, next);
+        self.before.1 = std::mem::replace(&mut self.states, states);
+        Ok(())
+    }
+
+    /// Takes the last step back; the optimizer's memory stays where it is.
+    pub(super) fn step_back(&mut self) {
+        let (params, states) = &mut self.before;
+        std::mem::swap(&mut self.params, params);
+        std::mem::swap(&mut self.states, states);
+    }
 }
 
 /// A job that has passed every check.
@@ -138,7 +163,7 @@ impl Job {
         let data = rows("data", self.data, &self.steps, signature.states.as_slice())?;
         let validation = rows("validation data", self.validation, &self.evaluations, &[])?;
         let optimizer = Optimizer::new(config.optimizer, &params, self.optimizer_state)?;
-        let model = Model { params, states: self.states, optimizer };
+        let model = Model::new(params, self.states, optimizer);
         Ok(Checked { model, data, validation, signature })
     }
 }

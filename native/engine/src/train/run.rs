@@ -28,6 +28,8 @@ pub(super) struct Run<O> {
     pub(super) data: Option<Rows>,
     pub(super) validation: Option<Rows>,
     pub(super) observer: O,
+    /// The batch of the last step.
+    pub(super) last: Option<Batch>,
 }
 
 /// Where in the run something happens.
@@ -105,19 +107,35 @@ impl<O: Observer> Run<O> {
 
     /// One step: the update is applied only when the loss and every gradient are finite.
     fn step(&mut self, batch: Batch, place: Place) -> Result<Vec<f64>> {
-        let (inputs, params, states) = self.inputs(batch.tensors);
+        let (inputs, params, states) = self.inputs(batch.tensors.clone());
         let pass = gradients(&batch.executable, params, inputs, &Device::Cpu)?;
         let mut scalars = pass.outputs;
         let new_states = scalars.split_off(scalars.len() - states);
         let scalars = scalars.iter().map(Value::to_f64).collect::<Result<Vec<_>>>()?;
         let gradients: Vec<Value> = pass.gradients.into_iter().map(Value::contiguous).collect();
-        place.expect_finite("loss", scalars.first().copied().filter(|loss| !loss.is_finite()))?;
-        place.expect_finite("gradient", non_finite(&gradients))?;
-        let mut model = self.model.lock();
-        let Model { params, optimizer, states } = &mut *model;
-        optimizer.step(params, gradients, self.config.learning_rate)?;
-        *states = new_states;
+        if let Some(loss) = scalars.first().copied().filter(|loss| !loss.is_finite()) {
+            self.leave_good_parameters()?;
+            return Err(place.non_finite("loss", loss));
+        }
+        if let Some(value) = non_finite(&gradients) {
+            return Err(place.non_finite("gradient", value));
+        }
+        self.model.lock().step(gradients, new_states, self.config.learning_rate)?;
+        self.last = Some(batch);
         Ok(scalars)
+    }
+
+    /// Takes the last step back if it is what made the loss no number, rather than the batch after it: good parameters
+    /// have a finite loss on the batch that they were last seen with.
+    fn leave_good_parameters(&mut self) -> Result<()> {
+        let Some(Batch { executable, tensors, .. }) = self.last.take() else { return Ok(()) };
+        let (inputs, ..) = self.inputs(tensors);
+        let outputs = executable.run(inputs, &Device::Cpu)?;
+        let loss = outputs.first().map(Value::to_f64).transpose()?;
+        if !loss.is_some_and(f64::is_finite) {
+            self.model.lock().step_back();
+        }
+        Ok(())
     }
 
     /// Parameters, states and `batch`, with the number of parameters and of states.
@@ -202,11 +220,8 @@ impl Rows {
 }
 
 impl Place {
-    fn expect_finite(self, what: &str, found: Option<f64>) -> Result<()> {
+    fn non_finite(self, what: &str, value: f64) -> Error {
         let Place { epoch, step } = self;
-        match found {
-            Some(value) => Err(Error::NonFinite { what: what.into(), value: value.to_string(), epoch, step }),
-            None => Ok(()),
-        }
+        Error::NonFinite { what: what.into(), value: value.to_string(), epoch, step }
     }
 }

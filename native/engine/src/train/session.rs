@@ -79,6 +79,7 @@ impl Session {
             data: checked.data,
             validation: checked.validation,
             observer,
+            last: None,
         };
         let thread = std::thread::Builder::new().name("ex_burn_train".into()).stack_size(STACK);
         let thread = thread.spawn(move || finish(run)).map_err(|e| Error::invalid("fit", format!("no thread: {e}")))?;
@@ -121,7 +122,8 @@ impl Session {
         self.control.stop()
     }
 
-    /// Parameters and states after the last good step, sharing memory until the next one.
+    /// Parameters and states after the last good step, sharing memory with the run. A step is good when the loss after it is
+    /// finite.
     pub fn parameters(&self) -> (Vec<Value>, Vec<Value>) {
         let model = self.model.lock();
         (model.params.clone(), model.states.clone())
@@ -150,8 +152,8 @@ impl Drop for Session {
 /// The thread's body: the data and the programs are given back before the last event is told.
 fn finish<O: Observer>(mut run: Run<O>) {
     let result = catch("fit", || run.epochs());
-    let Run { control, mut observer, data, validation, model, .. } = run;
-    drop((data, validation, model));
+    let Run { control, mut observer, data, validation, model, last, .. } = run;
+    drop((data, validation, model, last));
     control.close();
     observer.event(match result {
         Ok(ending) => Event::Done(ending),

@@ -210,3 +210,13 @@ fn a_gradient_that_is_not_finite_stops_before_the_update() {
     assert_eq!(outcome.last, Event::Failed(error));
     assert_eq!(outcome.weights(), [0.0]);
 }
+
+/// The first step goes so far that the hyperbolic sine of the parameter is infinite, whatever the batch.
+#[test]
+fn a_step_after_which_no_loss_is_finite_is_taken_back() {
+    let config = Config { shuffle: false, learning_rate: 1e6, ..config(1, 1) };
+    let outcome = run(config, scaled(Op::Unary(Unary::Sinh), 0.5), go_on);
+    let error = Error::NonFinite { what: "loss".into(), value: "inf".into(), epoch: 1, step: 2 };
+    assert_eq!(outcome.last, Event::Failed(error));
+    assert_eq!(outcome.weights(), [0.5]);
+}

@@ -43,10 +43,11 @@ pub struct OptimizerState {
 /// use ex_burn_engine::{Device, TensorType, Type, Value};
 ///
 /// let scalar = TensorType::new(Type::F32, []);
-/// let mut params = vec![Value::full(&scalar, 1.0, &Device::Cpu)?];
+/// let params = vec![Value::full(&scalar, 1.0, &Device::Cpu)?];
+/// let mut next = params.clone();
 /// let mut optimizer = Optimizer::new(Rule::Sgd(Sgd::default()), &params, None)?;
-/// optimizer.step(&mut params, vec![Value::full(&scalar, 2.0, &Device::Cpu)?], 0.25)?;
-/// assert_eq!(params[0].to_f64()?, 0.5);
+/// optimizer.step(&params, &mut next, vec![Value::full(&scalar, 2.0, &Device::Cpu)?], 0.25)?;
+/// assert_eq!((params[0].to_f64()?, next[0].to_f64()?), (1.0, 0.5));
 /// # Ok::<(), ex_burn_engine::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -99,39 +100,50 @@ impl Optimizer {
         &self.state
     }
 
-    /// Moves `params` one step down along `gradients`, in place where memory is not shared.
+    /// Writes into `next` what `params` are one step down along `gradients`. `next` has tensors of the same types; their
+    /// memory is reused where it is not shared.
     ///
     /// # Errors
     ///
-    /// [`Error::Mismatch`] when a gradient has not the type of its parameter; nothing has been changed then.
-    pub fn step(&mut self, params: &mut [Value], gradients: Vec<Value>, learning_rate: f64) -> Result<()> {
+    /// [`Error::Mismatch`] when a gradient or a next parameter has not the type of its parameter; nothing has been changed
+    /// then.
+    pub fn step(
+        &mut self,
+        params: &[Value],
+        next: &mut [Value],
+        gradients: Vec<Value>,
+        learning_rate: f64,
+    ) -> Result<()> {
         expect(params.len() == gradients.len(), "there must be one gradient for each parameter")?;
-        for (param, gradient) in params.iter().zip(&gradients) {
-            if param.ty() != gradient.ty() {
-                return Err(Error::Mismatch { op: "fit".into(), expected: param.ty(), got: gradient.ty() });
+        expect(params.len() == next.len(), "there must be one next parameter for each parameter")?;
+        for (param, given) in params.iter().zip(&gradients).chain(params.iter().zip(&*next)) {
+            if param.ty() != given.ty() {
+                return Err(Error::Mismatch { op: "fit".into(), expected: param.ty(), got: given.ty() });
             }
         }
         self.state.count += 1;
         match self.rule {
             Rule::Sgd(sgd) => match sgd.momentum {
-                None => self.apply(Sgd::plain(learning_rate), params, gradients),
-                Some(decay) => self.apply(sgd.traced(decay, learning_rate), params, gradients),
+                None => self.apply(Sgd::plain(learning_rate), params, next, gradients),
+                Some(decay) => self.apply(sgd.traced(decay, learning_rate), params, next, gradients),
             },
-            Rule::Adam(adam) => self.apply(adam.at(self.state.count, learning_rate), params, gradients),
+            Rule::Adam(adam) => self.apply(adam.at(self.state.count, learning_rate), params, next, gradients),
         }
     }
 
     fn apply<S: Step<N>, const N: usize>(
         &mut self,
         step: S,
-        params: &mut [Value],
+        params: &[Value],
+        next: &mut [Value],
         gradients: Vec<Value>,
     ) -> Result<()> {
-        for (index, (param, gradient)) in params.iter_mut().zip(gradients).enumerate() {
+        for (index, ((param, next), gradient)) in params.iter().zip(next).zip(gradients).enumerate() {
             let mut slots = self.state.slots.iter_mut();
             let moments: [Option<&mut Value>; N] =
                 std::array::from_fn(|_| slots.next().and_then(|slot| slot.get_mut(index)));
-            update(step, param, &gradient.contiguous(), moments)?;
+            let param = param.clone().contiguous();
+            update(step, &param, next, &gradient.contiguous(), moments)?;
         }
         Ok(())
     }
@@ -152,16 +164,17 @@ fn resumed(mut state: OptimizerState, moments: usize, types: &[TensorType]) -> R
 
 fn update<S: Step<N>, const N: usize>(
     step: S,
-    param: &mut Value,
+    param: &Value,
+    next: &mut Value,
     gradient: &Value,
     moments: [Option<&mut Value>; N],
 ) -> Result<()> {
     let dtype = param.dtype();
     let done = match dtype {
-        Type::F32 => update_as::<f32, S, N>(step, param, gradient, moments),
-        Type::F64 => update_as::<f64, S, N>(step, param, gradient, moments),
-        Type::F16 => update_as::<half::f16, S, N>(step, param, gradient, moments),
-        Type::BF16 => update_as::<half::bf16, S, N>(step, param, gradient, moments),
+        Type::F32 => update_as::<f32, S, N>(step, param, next, gradient, moments),
+        Type::F64 => update_as::<f64, S, N>(step, param, next, gradient, moments),
+        Type::F16 => update_as::<half::f16, S, N>(step, param, next, gradient, moments),
+        Type::BF16 => update_as::<half::bf16, S, N>(step, param, next, gradient, moments),
         _ => None,
     };
     done.ok_or_else(|| Error::Unsupported { op: "fit".into(), dtype, device: param.device().to_string() })
@@ -170,7 +183,8 @@ fn update<S: Step<N>, const N: usize>(
 /// `None` when a value is not in CPU memory.
 fn update_as<P: Element, S: Step<N>, const N: usize>(
     step: S,
-    param: &mut Value,
+    param: &Value,
+    next: &mut Value,
     gradient: &Value,
     moments: [Option<&mut Value>; N],
 ) -> Option<()> {
@@ -179,7 +193,8 @@ fn update_as<P: Element, S: Step<N>, const N: usize>(
         return None;
     }
     let slices = slices.each_mut().map(|slice| slice.take().unwrap_or_default());
-    sweep(step, param.flex_mut()?.storage_mut::<P>(), gradient.flex()?.storage::<P>(), slices);
+    let (from, gradient) = (param.flex()?.storage::<P>(), gradient.flex()?.storage::<P>());
+    sweep(step, from, next.flex_mut()?.storage_mut::<P>(), gradient, slices);
     Some(())
 }
 
