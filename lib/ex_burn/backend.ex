@@ -93,14 +93,11 @@ defmodule ExBurn.Backend do
 
   @impl true
   def reduce(out, t, acc, opts, fun),
-    do: traced(out, [t, acc], &Nx.reduce(&1, &2, options(t, opts), fun))
+    do: traced(out, [t, acc], &Nx.reduce(&1, &2, Keyword.take(opts, [:axes, :keep_axes]), fun))
 
   @impl true
   def window_reduce(out, t, acc, dimensions, opts, fun),
     do: traced(out, [t, acc], &Nx.window_reduce(&1, &2, dimensions, opts, fun))
-
-  # Nx names axes by the tensor; here they are already numbers.
-  defp options(_t, opts), do: Keyword.take(opts, [:axes, :keep_axes])
 
   # A function of scalars is traced into a program, never called on each element.
   defp traced(out, operands, fun) do

@@ -143,7 +143,17 @@ defmodule ExBurn.Instruction do
 
   defp axes(%T{shape: shape}), do: Enum.to_list(0..(tuple_size(shape) - 1)//1)
 
-  defp windows(dimensions, opts) do
+  @doc """
+  The engine's form of the windows that Nx gives as dimensions and options.
+
+  ## Examples
+
+      iex> ExBurn.Instruction.windows({2}, padding: [{0, 1}], strides: [1])
+      %{dimensions: [2], padding: [{0, 1}], strides: [1], dilations: [1]}
+
+  """
+  @spec windows(tuple(), keyword()) :: map()
+  def windows(dimensions, opts) do
     rank = tuple_size(dimensions)
 
     %{

@@ -4,6 +4,17 @@ defmodule ExBurn.NIFTest do
 
   alias ExBurn.NIF
 
+  # Programs of one scalar with no, one, two … programs inside each other.
+  defp nested_programs do
+    scalar = %{dtype: :f32, shape: []}
+    leaf = %{inputs: [scalar], instructions: [], outputs: [0]}
+
+    Stream.iterate(leaf, fn inner ->
+      op = {:cond, %{on_true: inner, on_false: leaf}}
+      %{leaf | instructions: [%{op: op, inputs: [0, 0], outputs: [scalar]}], outputs: [1]}
+    end)
+  end
+
   defp tensor(list), do: ExBurn.Backend.ref(Nx.tensor(list, backend: Nx.BinaryBackend))
 
   test "a panic is an error with the panic's message" do
@@ -91,20 +102,11 @@ defmodule ExBurn.NIFTest do
   end
 
   test "programs nested too deep for a stack are refused" do
-    scalar = %{dtype: :f32, shape: []}
-    leaf = %{inputs: [scalar], instructions: [], outputs: [0]}
-
-    wrap = fn inner ->
-      op = {:cond, %{on_true: inner, on_false: leaf}}
-      %{leaf | instructions: [%{op: op, inputs: [0, 0], outputs: [scalar]}], outputs: [1]}
-    end
-
-    nested = fn depth -> Enum.reduce(1..depth, leaf, fn _, inner -> wrap.(inner) end) end
-    assert {:ok, program} = NIF.program_new(nested.(20), [])
+    assert {:ok, program} = NIF.program_new(Enum.at(nested_programs(), 20), [])
     assert {:ok, [_]} = NIF.program_run(program, [tensor(1.0)])
 
     assert {:error, {:invalid, %{reason: "nested deeper than 127 levels" <> _}}} =
-             NIF.program_new(nested.(5000), [])
+             NIF.program_new(Enum.at(nested_programs(), 5000), [])
   end
 
   test "terms nested too deep for a stack are refused wherever they stand" do
@@ -123,17 +125,8 @@ defmodule ExBurn.NIFTest do
   end
 
   test "what is nested as deep as may be can be kept in a file" do
-    scalar = %{dtype: :f32, shape: []}
-    leaf = %{inputs: [scalar], instructions: [], outputs: [0]}
-
-    wrap = fn inner ->
-      op = {:cond, %{on_true: inner, on_false: leaf}}
-      %{leaf | instructions: [%{op: op, inputs: [0, 0], outputs: [scalar]}], outputs: [1]}
-    end
-
     {:ok, program} =
-      leaf
-      |> Stream.iterate(wrap)
+      nested_programs()
       |> Stream.map(&NIF.program_new(&1, []))
       |> Enum.take_while(&match?({:ok, _}, &1))
       |> List.last()

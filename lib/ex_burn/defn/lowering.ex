@@ -135,7 +135,7 @@ defmodule ExBurn.Defn.Lowering do
   defp node(:hook, args, _t, scope), do: hook(args, scope)
   defp node(:io_call, args, _t, scope), do: hook(args, scope)
 
-  defp node(op, [t, acc, opts, fun], out, scope) when op == :reduce,
+  defp node(:reduce, [t, acc, opts, fun], out, scope),
     do: ControlFlow.fold(t, acc, opts, fun, out, scope)
 
   defp node(:window_reduce, [t, acc, dimensions, opts, fun], out, scope),

@@ -6,8 +6,7 @@
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::BoolTensor;
 use burn_backend::{
-    AutodiffBackend, BoolDType, BoolStore, DType, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
-    TensorMetadata,
+    AutodiffBackend, BoolDType, DType, FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata,
 };
 use burn_dispatch::{BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
 use burn_flex::FlexTensor;
@@ -336,9 +335,4 @@ pub fn int_type(op: &str, dtype: Type, device: &Device) -> Result<IntDType> {
         burn if dtype.is_int() => Ok(burn.into()),
         _ => Err(Error::Unsupported { op: op.into(), dtype, device: device.to_string() }),
     }
-}
-
-/// The Burn type of [`BOOL`].
-pub fn bool_dtype() -> DType {
-    DType::Bool(BoolStore::Native)
 }

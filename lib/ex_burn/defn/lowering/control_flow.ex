@@ -8,7 +8,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
 
   alias ExBurn.Defn.Lowering
   alias ExBurn.Defn.Lowering.Scope
-  alias ExBurn.{Program, Type}
+  alias ExBurn.{Instruction, Program, Type}
   alias Nx.Defn.{Composite, Expr}
   alias Nx.Tensor, as: T
 
@@ -63,13 +63,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   `window_reduce` with a function of element and accumulator.
   """
   def window_fold(t, acc, dimensions, opts, fun, out, scope) do
-    windows = %{
-      dimensions: Tuple.to_list(dimensions),
-      padding: opts[:padding],
-      strides: opts[:strides],
-      dilations: opts[:window_dilations]
-    }
-
+    windows = Instruction.windows(dimensions, opts)
     fold_by(&{:custom_window_reduce, %{windows: windows, body: &1}}, t, acc, fun, out, scope)
   end
 
