@@ -30,8 +30,14 @@ defmodule ExBurn.Error do
   def message(%__MODULE__{op: op, reason: reason, details: details}) when details == %{},
     do: "#{op}: #{reason}"
 
+  # A map has no order of its own that a message could rely on.
   def message(%__MODULE__{op: op, reason: reason, details: details}) do
-    "#{op}: #{reason} (#{Enum.map_join(details, ", ", fn {key, value} -> "#{key}: #{inspect(value)}" end)})"
+    fields =
+      details
+      |> Enum.sort()
+      |> Enum.map_join(", ", fn {key, value} -> "#{key}: #{inspect(value)}" end)
+
+    "#{op}: #{reason} (#{fields})"
   end
 
   @doc """
