@@ -13,8 +13,8 @@ defmodule ExBurn.Backend do
 
   ## Types
 
-  The engine computes with `u8` to `u64`, `s8` to `s64`, `bf16`, `f16`, `f32` and `f64`. Other types raise
-  `ExBurn.Error`. Nothing falls back to another backend.
+  All types of Nx. Sub-byte integers and 8-bit floats are stored as such and computed in wider types, with one rounding
+  or wrapping at the end; complex numbers are computed in 64 bits. Nothing falls back to another backend.
 
   Tensors of other backends are accepted as operands and copied.
   """

@@ -47,10 +47,6 @@ defmodule ExBurn.BackendTest do
       Nx.tensor([1, 2, 3], type: :u4)
     end
 
-    assert_raise Error, "from_binary of c64 is not implemented on cpu", fn ->
-      Nx.tensor([Complex.new(1, 2)])
-    end
-
     assert_raise Error, "fft of c64 is not implemented on cpu", fn ->
       Nx.fft(Nx.tensor([1.0, 2.0]))
     end

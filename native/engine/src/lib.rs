@@ -9,6 +9,7 @@ pub mod device;
 pub mod error;
 pub mod exec;
 pub mod file;
+mod float8;
 pub mod manifest;
 pub mod ops;
 pub mod panics;

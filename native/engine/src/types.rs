@@ -84,6 +84,37 @@ impl Type {
         }
     }
 
+    /// True for complex types.
+    pub fn is_complex(self) -> bool {
+        self.class() == Class::Complex
+    }
+
+    /// True for the types that are stored in a form nothing computes with: sub-byte integers and 8-bit floats.
+    pub fn is_packed(self) -> bool {
+        self.widened() != self
+    }
+
+    /// The smallest type with all values of a [packed](Self::is_packed) type that operations compute in; other types
+    /// themselves.
+    pub fn widened(self) -> Self {
+        use Type::*;
+        match self {
+            U2 | U4 => U8,
+            S2 | S4 => S8,
+            F8 | F8E4M3FN => F32,
+            other => other,
+        }
+    }
+
+    /// The type of the real and the imaginary part of a complex type; other types themselves.
+    pub fn part(self) -> Self {
+        match self {
+            Type::C64 => Type::F32,
+            Type::C128 => Type::F64,
+            other => other,
+        }
+    }
+
     /// True for real floating-point types.
     pub fn is_float(self) -> bool {
         self.class() == Class::Float
@@ -94,24 +125,24 @@ impl Type {
         matches!(self.class(), Class::Unsigned | Class::Signed)
     }
 
-    /// The Burn type with the same values, if Burn has one.
-    pub fn burn(self) -> Option<DType> {
+    /// The Burn type that elements are stored in: a sub-byte integer in a byte, an 8-bit float as its bits in a byte, a
+    /// complex number as two floats, of which the type here is one.
+    pub fn storage(self) -> DType {
         use Type::*;
-        Some(match self {
-            U8 => DType::U8,
+        match self {
+            U2 | U4 | U8 | F8 | F8E4M3FN => DType::U8,
             U16 => DType::U16,
             U32 => DType::U32,
             U64 => DType::U64,
-            S8 => DType::I8,
+            S2 | S4 | S8 => DType::I8,
             S16 => DType::I16,
             S32 => DType::I32,
             S64 => DType::I64,
             BF16 => DType::BF16,
             F16 => DType::F16,
-            F32 => DType::F32,
-            F64 => DType::F64,
-            U2 | U4 | S2 | S4 | F8 | F8E4M3FN | C64 | C128 => return None,
-        })
+            F32 | C64 => DType::F32,
+            F64 | C128 => DType::F64,
+        }
     }
 }
 

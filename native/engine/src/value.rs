@@ -1,13 +1,12 @@
 //! A tensor of any Nx type on any device.
 //!
 //! Burn keeps one set of operations for floats and one for integers; the methods here pick the right one, so that the
-//! operations in [`crate::ops`] are written once for both.
+//! operations in [`crate::ops`] are written once for both. They also hide that a complex tensor is, for Burn, a float
+//! tensor with one more axis, the last, for the real and the imaginary part.
 
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn_backend::tensor::BoolTensor;
-use burn_backend::{
-    AutodiffBackend, BoolDType, DType, FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata,
-};
+use burn_backend::tensor::{BoolTensor, IndexingUpdateOp};
+use burn_backend::{AutodiffBackend, BoolDType, Scalar, Shape, Slice, TensorData, TensorMetadata};
 use burn_dispatch::{BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
 use burn_flex::FlexTensor;
 use burn_std::Bytes;
@@ -26,17 +25,17 @@ pub struct Value {
     tensor: DispatchTensor,
 }
 
-/// Calls the float operation or the integer operation of Burn, whichever the value's type asks for.
+/// Calls the float operation or the integer operation of Burn, whichever the value's storage asks for.
 macro_rules! by_class {
     ($value:expr, $float:expr, $int:expr) => {{
         let value = $value;
-        let tensor = if value.dtype.is_float() { $float(value.tensor) } else { $int(value.tensor) };
+        let tensor = if value.dtype.storage().is_float() { $float(value.tensor) } else { $int(value.tensor) };
         Value::new(value.dtype, tensor)
     }};
 }
 
 impl Value {
-    /// Wraps a tensor of Burn that holds elements of `dtype`. Integers never take part in autodiff.
+    /// Wraps a tensor of Burn that stores elements of `dtype`. Real floats alone take part in autodiff.
     pub fn new(dtype: Type, mut tensor: DispatchTensor) -> Self {
         if !dtype.is_float() {
             tensor.autodiff = DispatchAutodiffContext::Disabled;
@@ -44,24 +43,27 @@ impl Value {
         Self { dtype, tensor }
     }
 
-    /// A tensor of `ty` from its row-major little-endian bytes.
+    /// A tensor of `ty` from its row-major little-endian bytes. A sub-byte integer takes a byte, whose low bits count.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the number of bytes is wrong, [`Error::Unsupported`] when the device lacks the type.
-    pub fn from_bytes(ty: &TensorType, bytes: Vec<u8>, device: &Device) -> Result<Self> {
-        let dtype = burn_type("from_binary", ty.dtype, device)?;
+    /// [`Error::Invalid`] when the number of bytes is wrong.
+    pub fn from_bytes(ty: &TensorType, mut bytes: Vec<u8>, device: &Device) -> Result<Self> {
         let want = ty.checked_len().map(|n| n * ty.dtype.size());
         if want != Some(bytes.len()) {
             return Err(Error::invalid("from_binary", format!("{} bytes do not make a tensor of {ty}", bytes.len())));
         }
-        let data = TensorData::from_bytes(Bytes::from_bytes_vec(bytes), Shape::from(ty.shape.clone()), dtype);
+        if ty.dtype.bits() < 8 {
+            bytes.iter_mut().for_each(|byte| *byte = crate::scalar::wrap_byte(ty.dtype, *byte));
+        }
+        let shape = stored_shape(ty.dtype, &ty.shape);
+        let data = TensorData::from_bytes(Bytes::from_bytes_vec(bytes), shape, ty.dtype.storage());
         Ok(Self::from_data(ty.dtype, data, device))
     }
 
-    /// A tensor from Burn's host data, whose type must be the one of `dtype`.
+    /// A tensor from Burn's host data, which stores elements of `dtype`.
     pub fn from_data(dtype: Type, data: TensorData, device: &Device) -> Self {
-        let tensor = if dtype.is_float() {
+        let tensor = if dtype.storage().is_float() {
             Dispatch::float_from_data(data, &device.burn())
         } else {
             Dispatch::int_from_data(data, &device.burn())
@@ -73,13 +75,9 @@ impl Value {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] when the device lacks the type.
+    /// [`Error::Invalid`] when `ty` is larger than memory.
     pub fn full(ty: &TensorType, number: f64, device: &Device) -> Result<Self> {
-        let bytes = crate::scalar::from_f64(ty.dtype, number).ok_or_else(|| Error::Unsupported {
-            op: "constant".into(),
-            dtype: ty.dtype,
-            device: device.to_string(),
-        })?;
+        let bytes = crate::scalar::from_f64(ty.dtype, number);
         let one = Self::from_bytes(&TensorType::new(ty.dtype, vec![1; ty.shape.len()]), bytes, device)?;
         Ok(one.expand(&ty.shape))
     }
@@ -91,17 +89,20 @@ impl Value {
 
     /// Length of each axis.
     pub fn shape(&self) -> Vec<usize> {
-        self.tensor.shape().to_vec()
+        let mut shape = self.tensor.shape().to_vec();
+        shape.truncate(self.rank());
+        shape
     }
 
     /// Number of axes.
     pub fn rank(&self) -> usize {
-        self.tensor.rank()
+        self.tensor.rank() - usize::from(self.dtype.is_complex())
     }
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.tensor.shape().num_elements()
+        let numbers = self.tensor.shape().num_elements();
+        if self.dtype.is_complex() { numbers / 2 } else { numbers }
     }
 
     /// True when an axis has length 0.
@@ -146,7 +147,7 @@ impl Value {
     ///
     /// [`Error::Invalid`] when the device fails to give the data back.
     pub fn into_data(self) -> Result<TensorData> {
-        let data = if self.dtype.is_float() {
+        let data = if self.dtype.storage().is_float() {
             burn_backend::read_sync(Dispatch::float_into_data(self.tensor))
         } else {
             burn_backend::read_sync(Dispatch::int_into_data(self.tensor))
@@ -183,9 +184,10 @@ impl Value {
         self
     }
 
-    /// A value over CPU memory of `dtype`.
+    /// A value over CPU memory that stores elements of `dtype`.
     pub fn from_flex(dtype: Type, tensor: FlexTensor) -> Self {
-        let tensor = if dtype.is_float() { BackendTensor::Float(tensor) } else { BackendTensor::Int(tensor) };
+        let float = dtype.storage().is_float();
+        let tensor = if float { BackendTensor::Float(tensor) } else { BackendTensor::Int(tensor) };
         Self {
             dtype,
             tensor: DispatchTensor {
@@ -214,20 +216,43 @@ impl Value {
         }
     }
 
+    /// The same memory seen as elements of `dtype`, which are stored alike.
+    pub(crate) fn relabel(self, dtype: Type) -> Self {
+        debug_assert_eq!(self.dtype.storage(), dtype.storage());
+        Self { dtype, ..self }
+    }
+
+    /// A complex tensor as a real one whose last axis holds the two parts; other tensors themselves.
+    pub(crate) fn into_parts(self) -> Self {
+        let part = self.dtype.part();
+        self.relabel(part)
+    }
+
+    /// The real (0) or imaginary (1) part of a complex tensor.
+    pub(crate) fn part(self, part: usize) -> Self {
+        let shape = self.shape();
+        let parts = self.into_parts();
+        let mut slices = vec![Slice::full(); shape.len()];
+        slices.push((part..part + 1).into());
+        parts.slice(&slices).reshape(&shape)
+    }
+
     /// The same elements in another shape.
     pub fn reshape(self, shape: &[usize]) -> Self {
-        let shape = Shape::from(shape.to_vec());
+        let shape = stored_shape(self.dtype, shape);
         by_class!(self, |t| Dispatch::float_reshape(t, shape), |t| Dispatch::int_reshape(t, shape))
     }
 
     /// The axes in another order.
     pub fn permute(self, axes: &[usize]) -> Self {
-        by_class!(self, |t| Dispatch::float_permute(t, axes), |t| Dispatch::int_permute(t, axes))
+        let parts = self.dtype.is_complex().then_some(axes.len());
+        let axes: Vec<usize> = axes.iter().copied().chain(parts).collect();
+        by_class!(self, |t| Dispatch::float_permute(t, &axes), |t| Dispatch::int_permute(t, &axes))
     }
 
     /// Axes of length 1 repeated to `shape`, which has the same rank.
     pub fn expand(self, shape: &[usize]) -> Self {
-        let shape = Shape::from(shape.to_vec());
+        let shape = stored_shape(self.dtype, shape);
         by_class!(self, |t| Dispatch::float_expand(t, shape), |t| Dispatch::int_expand(t, shape))
     }
 
@@ -238,22 +263,62 @@ impl Value {
 
     /// The ranges `slices`, one for each axis.
     pub fn slice(self, slices: &[Slice]) -> Self {
-        by_class!(self, |t| Dispatch::float_slice(t, slices), |t| Dispatch::int_slice(t, slices))
+        let slices = self.stored_slices(slices);
+        by_class!(self, |t| Dispatch::float_slice(t, &slices), |t| Dispatch::int_slice(t, &slices))
     }
 
     /// With the ranges `slices` replaced by `part`.
     pub fn slice_assign(self, slices: &[Slice], part: Self) -> Self {
+        let slices = self.stored_slices(slices);
         let part = part.tensor;
-        by_class!(self, |t| Dispatch::float_slice_assign(t, slices, part.clone()), |t| Dispatch::int_slice_assign(
+        by_class!(self, |t| Dispatch::float_slice_assign(t, &slices, part.clone()), |t| Dispatch::int_slice_assign(
             t,
-            slices,
+            &slices,
             part.clone()
         ))
     }
 
-    /// Windows of `size` elements every `step` along `axis`, as a new last axis.
-    pub fn unfold(self, axis: usize, size: usize, step: usize) -> Self {
-        by_class!(self, |t| Dispatch::float_unfold(t, axis, size, step), |t| Dispatch::int_unfold(t, axis, size, step))
+    fn stored_slices(&self, slices: &[Slice]) -> Vec<Slice> {
+        let parts = self.dtype.is_complex().then_some(Slice::full());
+        slices.iter().copied().chain(parts).collect()
+    }
+
+    /// The slices at `places`, a line of integers, along `axis`.
+    pub(crate) fn select(self, axis: usize, places: Self) -> Self {
+        let places = places.tensor;
+        by_class!(self, |t| Dispatch::float_select(t, axis, places.clone()), |t| Dispatch::int_select(
+            t,
+            axis,
+            places.clone()
+        ))
+    }
+
+    /// With the slices at `places` along `axis` changed by those of `updates`.
+    pub(crate) fn select_assign(self, axis: usize, places: Self, updates: Self, how: IndexingUpdateOp) -> Self {
+        let (places, updates) = (places.tensor, updates.tensor);
+        by_class!(self, |t| Dispatch::float_select_assign(t, axis, places.clone(), updates.clone(), how), |t| {
+            Dispatch::int_select_assign(t, axis, places.clone(), updates.clone(), how)
+        })
+    }
+
+    /// The element of `axis` that `places` names, for each element of `places`.
+    pub(crate) fn gather(self, axis: usize, places: Self) -> Self {
+        let places = self.stored_places(places).tensor;
+        by_class!(self, |t| Dispatch::float_gather(axis, t, places.clone()), |t| Dispatch::int_gather(
+            axis,
+            t,
+            places.clone()
+        ))
+    }
+
+    /// `places`, once for each stored number.
+    fn stored_places(&self, places: Self) -> Self {
+        if !self.dtype.is_complex() {
+            return places;
+        }
+        let shape = places.shape();
+        let line = [&shape[..], &[1]].concat();
+        places.reshape(&line).expand(&[&shape[..], &[2]].concat())
     }
 
     /// Joined along `axis`; all parts have this value's type.
@@ -264,14 +329,14 @@ impl Value {
     pub fn cat(parts: Vec<Self>, axis: usize) -> Self {
         let dtype = parts[0].dtype;
         let tensors = parts.into_iter().map(|p| p.tensor).collect();
-        let tensor =
-            if dtype.is_float() { Dispatch::float_cat(tensors, axis) } else { Dispatch::int_cat(tensors, axis) };
+        let cat = if dtype.storage().is_float() { Dispatch::float_cat } else { Dispatch::int_cat };
+        let tensor = cat(tensors, axis);
         Self { dtype, tensor }
     }
 
     /// `on_true` where `mask` holds, this value elsewhere; all of one shape.
     pub fn mask_where(self, mask: BoolTensor<Dispatch>, on_true: Self) -> Self {
-        let on_true = on_true.tensor;
+        let (mask, on_true) = (self.stored_mask(mask), on_true.tensor);
         by_class!(self, |t| Dispatch::float_mask_where(t, mask.clone(), on_true.clone()), |t| Dispatch::int_mask_where(
             t,
             mask.clone(),
@@ -279,60 +344,47 @@ impl Value {
         ))
     }
 
+    /// `mask`, once for each stored number.
+    fn stored_mask(&self, mask: BoolTensor<Dispatch>) -> BoolTensor<Dispatch> {
+        if !self.dtype.is_complex() {
+            return mask;
+        }
+        let shape = self.shape();
+        let line = [&shape[..], &[1]].concat();
+        Dispatch::bool_expand(Dispatch::bool_reshape(mask, Shape::from(line)), stored_shape(self.dtype, &shape))
+    }
+
     /// Whether each element differs from zero; NaN does.
     pub fn truth(self) -> BoolTensor<Dispatch> {
-        if self.dtype.is_float() {
-            Dispatch::float_not_equal_elem(self.tensor, Scalar::Float(0.0), BOOL)
-        } else {
-            Dispatch::int_not_equal_elem(self.tensor, Scalar::Int(0), BOOL)
-        }
-    }
-
-    /// 0 or 1 of type `dtype` for each element of `mask`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unsupported`] when the device lacks the type.
-    pub fn from_bool(mask: BoolTensor<Dispatch>, dtype: Type) -> Result<Self> {
-        let burn = burn_type("as_type", dtype, &Device::Cpu)?;
-        let tensor = if dtype.is_float() {
-            Dispatch::bool_into_float(mask, burn.into())
-        } else {
-            Dispatch::bool_into_int(mask, burn.into())
+        let (dtype, shape) = (self.dtype, self.shape());
+        let truth = match dtype {
+            // The bits of -0.0 are not 0.
+            Type::F8 | Type::F8E4M3FN => {
+                let size = Dispatch::bitwise_and_scalar(self.tensor, Scalar::Int(0x7f));
+                Dispatch::int_not_equal_elem(size, Scalar::Int(0), BOOL)
+            }
+            _ if dtype.storage().is_float() => Dispatch::float_not_equal_elem(self.tensor, Scalar::Float(0.0), BOOL),
+            _ => Dispatch::int_not_equal_elem(self.tensor, Scalar::Int(0), BOOL),
         };
-        Ok(Self::new(dtype, tensor))
+        if !dtype.is_complex() {
+            return truth;
+        }
+        let [re, im] = [0..1, 1..2].map(|part| {
+            let mut slices = vec![Slice::full(); shape.len()];
+            slices.push(part.into());
+            Dispatch::bool_slice(truth.clone(), &slices)
+        });
+        Dispatch::bool_reshape(Dispatch::bool_or(re, im), Shape::from(shape))
+    }
+
+    /// 0 or 1 of the real float type `dtype` for each element of `mask`.
+    pub(crate) fn from_bool(mask: BoolTensor<Dispatch>, dtype: Type) -> Self {
+        Self::new(dtype, Dispatch::bool_into_float(mask, dtype.storage().into()))
     }
 }
 
-/// The Burn type that holds `dtype` on `device`.
-///
-/// # Errors
-///
-/// [`Error::Unsupported`] when there is none.
-pub fn burn_type(op: &str, dtype: Type, device: &Device) -> Result<DType> {
-    dtype.burn().ok_or_else(|| Error::Unsupported { op: op.into(), dtype, device: device.to_string() })
-}
-
-/// The Burn float type of `dtype`.
-///
-/// # Errors
-///
-/// [`Error::Unsupported`] when `dtype` is not a float that Burn has.
-pub fn float_type(op: &str, dtype: Type, device: &Device) -> Result<FloatDType> {
-    match burn_type(op, dtype, device)? {
-        burn if dtype.is_float() => Ok(burn.into()),
-        _ => Err(Error::Unsupported { op: op.into(), dtype, device: device.to_string() }),
-    }
-}
-
-/// The Burn integer type of `dtype`.
-///
-/// # Errors
-///
-/// [`Error::Unsupported`] when `dtype` is not an integer that Burn has.
-pub fn int_type(op: &str, dtype: Type, device: &Device) -> Result<IntDType> {
-    match burn_type(op, dtype, device)? {
-        burn if dtype.is_int() => Ok(burn.into()),
-        _ => Err(Error::Unsupported { op: op.into(), dtype, device: device.to_string() }),
-    }
+/// Burn's shape of a tensor of `dtype` and `shape`.
+pub(crate) fn stored_shape(dtype: Type, shape: &[usize]) -> Shape {
+    let parts = dtype.is_complex().then_some(2);
+    Shape::from(shape.iter().copied().chain(parts).collect::<Vec<_>>())
 }

@@ -111,9 +111,47 @@ fn bitcasts_keep_the_bits() {
 }
 
 #[test]
-fn types_that_the_device_lacks_are_refused() {
-    let message = error(Op::Cast, &[vector(Type::F32, &[1.0])], &ty(Type::C64, &[1]));
-    assert_eq!(message, "as_type of c64 is not implemented on cpu");
+fn sub_byte_integers_wrap_and_hold_the_extremes() {
+    let x = vector(Type::F32, &[1.9, -1.9, 5.0, 100.0, f64::INFINITY, f64::NEG_INFINITY, NAN]);
+    let cases = [
+        (Type::U2, [1, 3, 1, 0, 3, 0, 0]),
+        (Type::S2, [1, -1, 1, 0, 1, -2, 0]),
+        (Type::U4, [1, 15, 5, 4, 15, 0, 0]),
+        (Type::S4, [1, -1, 5, 4, 7, -8, 0]),
+    ];
+    for (dtype, want) in cases {
+        assert_eq!(exact(&as_type(&x, dtype)), want, "{dtype}");
+    }
+    assert_eq!(exact(&as_type(&integers(Type::S64, &[-9, 7, 24]), Type::S4)), [7, 7, -8]);
+    let bits = run(Op::Bitcast, &[integers(Type::U4, &[0, 7, 8, 15])], &ty(Type::S4, &[4]));
+    assert_eq!(exact(&bits), [0, 7, -8, -1]);
+    assert_eq!(exact(&run(Op::Bitcast, &[bits], &ty(Type::U4, &[4]))), [0, 7, 8, 15]);
+}
+
+#[test]
+fn small_floats_round_once() {
+    // Halfway between 1.25 and 1.5 after rounding to 32 bits, but not before.
+    let x = vector(Type::F64, &[1.375 - 1e-12, 1.375 + 1e-12, 1e6, -1e6, NAN]);
+    assert_close("f8", &numbers(&as_type(&x, Type::F8)), &[1.25, 1.5, f64::INFINITY, f64::NEG_INFINITY, NAN], 0.0);
+    assert_close("f8_e4m3fn", &numbers(&as_type(&x, Type::F8E4M3FN)), &[1.375, 1.375, 448.0, -448.0, NAN], 0.0);
+    assert_eq!(exact(&as_type(&vector(Type::F8, &[3.5, -0.75]), Type::S8)), [3, 0]);
+}
+
+#[test]
+fn complex_numbers_have_a_real_part() {
+    let x = vector(Type::F32, &[1.5, -2.0]);
+    let complex = as_type(&x, Type::C128);
+    assert_eq!(complex.ty(), ty(Type::C128, &[2]));
+    assert_eq!(parts(&complex), [1.5, 0.0, -2.0, 0.0]);
+    assert_eq!(numbers(&as_type(&as_type(&complex, Type::C64), Type::S16)), [1.0, -2.0]);
+}
+
+#[test]
+fn a_gradient_that_would_be_lost_is_refused() {
+    for dtype in [Type::C64, Type::F8] {
+        let message = error(Op::Cast, &[tracked(&vector(Type::F32, &[1.0]))], &ty(dtype, &[1]));
+        assert!(message.starts_with("as_type: autodiff follows real numbers"), "{message}");
+    }
 }
 
 #[test]

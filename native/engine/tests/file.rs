@@ -129,15 +129,13 @@ fn a_device_is_left_as_it_is() {
 }
 
 #[test]
-fn types_that_the_device_lacks_are_errors() {
+fn types_that_nx_lacks_are_errors() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("f4.safetensors");
-    for (dtype, bytes) in [("F4", 1), ("C64", 16)] {
-        let header = format!(r#"{{"x":{{"dtype":"{dtype}","shape":[2],"data_offsets":[0,{bytes}]}}}}"#);
-        let whole = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![0; bytes]].concat();
-        fs::write(&path, whole).expect("a writable folder");
-        assert!(reason(&path).contains("tensor x"), "{}", reason(&path));
-    }
+    let header = r#"{"x":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}"#;
+    let whole = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0]].concat();
+    fs::write(&path, whole).expect("a writable folder");
+    assert!(reason(&path).contains("tensor x"), "{}", reason(&path));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use burn_backend::{Shape, TensorMetadata};
-use burn_flex::{FlexTensor, Layout};
+use burn_backend::Shape;
+use burn_flex::Layout;
 
 use super::nest::{CHUNK, Nest, chunks};
-use super::{Number, Total, memory, value};
+use super::{Cell, Number, Total, View, value};
 use crate::error::Result;
 use crate::value::Value;
 
@@ -22,7 +22,7 @@ pub(crate) trait Fold<T> {
     type State: Copy + Send + Sync;
 
     /// What the running result ends as.
-    type Result: Number;
+    type Result: Cell;
 
     /// The result of nothing.
     const IDENTITY: Self::State;
@@ -38,62 +38,62 @@ pub(crate) trait Fold<T> {
 }
 
 /// `x` folded over the axes where `reduced` holds, which stay with length 1.
-pub(crate) fn fold<T: Number, F: Fold<T>>(x: &Value, reduced: &[bool]) -> Result<Value> {
-    let x = memory(x)?;
+pub(crate) fn fold<T: Cell, F: Fold<T>>(x: &Value, reduced: &[bool]) -> Result<Value> {
     let kept: Vec<usize> = x.shape().iter().zip(reduced).map(|(&len, &gone)| if gone { 1 } else { len }).collect();
-    let kept = Shape::from(kept);
-    let states = Walk::new(x, reduced, &kept).fold::<T, F>();
-    Ok(value(kept, states.into_iter().map(F::finish).collect()))
+    let states = Walk::new(View::<T>::new(x)?, reduced, &kept).fold::<F>();
+    Ok(value(&kept, states.into_iter().map(F::finish).collect()))
 }
 
 /// The operand beside its results, which it crosses with step 0 where an axis is reduced.
-struct Walk<'a> {
-    x: &'a FlexTensor,
+struct Walk<'a, T> {
+    x: View<'a, T>,
     nest: Nest<2>,
+    total: usize,
     results: usize,
 }
 
-impl<'a> Walk<'a> {
-    fn new(x: &'a FlexTensor, reduced: &[bool], kept: &Shape) -> Self {
-        let dense = Layout::contiguous(kept.clone());
+impl<'a, T: Cell> Walk<'a, T> {
+    fn new(x: View<'a, T>, reduced: &[bool], kept: &[usize]) -> Self {
+        let dense = Layout::contiguous(Shape::from(kept.to_vec()));
         let strides = dense.strides().iter().zip(reduced).map(|(&step, &gone)| if gone { 0 } else { step }).collect();
-        let nest = Nest::new([x.layout(), &Layout::new(x.shape(), strides, 0)]);
-        Self { x, nest, results: kept.num_elements() }
+        let results = Layout::new(x.layout().shape().clone(), strides, 0);
+        let (nest, total) = (Nest::new([x.layout(), &results]), x.layout().num_elements());
+        Self { x, nest, total, results: kept.iter().product() }
     }
 
-    fn fold<T: Number, F: Fold<T>>(&self) -> Vec<F::State> {
-        let total = self.x.layout().num_elements();
+    fn fold<F: Fold<T>>(&self) -> Vec<F::State> {
+        let total = self.total;
         let mut states = vec![F::IDENTITY; self.results];
         let (outer, [_, result_step]) = self.nest.outermost();
         if total <= CHUNK || self.results == 0 {
-            self.run::<T, F>(0..total, 0, &mut states);
+            self.run::<F>(0..total, 0, &mut states);
         } else if result_step > 0 && outer > 1 {
-            self.fold_apart::<T, F>(outer, &mut states);
+            self.fold_apart::<F>(outer, &mut states);
         } else if self.results * PARTS <= total {
-            return self.fold_parts::<T, F>(total);
+            return self.fold_parts::<F>(total);
         } else {
-            self.run::<T, F>(0..total, 0, &mut states);
+            self.run::<F>(0..total, 0, &mut states);
         }
         states
     }
 
     /// The outermost axis is kept: its parts have results of their own.
-    fn fold_apart<T: Number, F: Fold<T>>(&self, outer: usize, states: &mut [F::State]) {
-        let (each, results) = (self.x.layout().num_elements() / outer, self.results / outer);
+    fn fold_apart<F: Fold<T>>(&self, outer: usize, states: &mut [F::State]) {
+        let (each, results) = (self.total / outer, self.results / outer);
         let group = CHUNK.div_ceil(each.max(1));
         chunks(states, results * group, &|i, part| {
             let first = i * group;
             let last = first + part.len() / results;
-            self.run::<T, F>(first * each..last * each, first * results, part);
+            self.run::<F>(first * each..last * each, first * results, part);
         });
     }
 
     /// The outermost axis is reduced: its parts have partial results, joined in order.
-    fn fold_parts<T: Number, F: Fold<T>>(&self, total: usize) -> Vec<F::State> {
+    fn fold_parts<F: Fold<T>>(&self, total: usize) -> Vec<F::State> {
         let size = total.div_ceil(PARTS).max(CHUNK);
         let mut states = vec![F::IDENTITY; self.results * total.div_ceil(size)];
         chunks(&mut states, self.results, &|i, part| {
-            self.run::<T, F>(i * size..total.min((i + 1) * size), 0, part);
+            self.run::<F>(i * size..total.min((i + 1) * size), 0, part);
         });
         let (all, parts) = states.split_at_mut(self.results);
         for part in parts.chunks(self.results) {
@@ -104,8 +104,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Folds the steps of `range` into `states`, whose first belongs to result `first`.
-    fn run<T: Number, F: Fold<T>>(&self, range: Range<usize>, first: usize, states: &mut [F::State]) {
-        let xs = self.x.storage::<T>();
+    fn run<F: Fold<T>>(&self, range: Range<usize>, first: usize, states: &mut [F::State]) {
+        let xs = &self.x;
         let [x_step, result_step] = self.nest.step();
         self.nest.visit(range, &mut |_, len, [at, result]| {
             let row = (0..len).map(|i| xs[(at as isize + i as isize * x_step) as usize]);
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn fold_slice<T: Number, F: Fold<T>>(xs: &[T]) -> F::State {
+fn fold_slice<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
     let mut lanes = [F::IDENTITY; LANES];
     let blocks = xs.chunks_exact(LANES);
     let rest = blocks.remainder();
@@ -134,7 +134,7 @@ fn fold_slice<T: Number, F: Fold<T>>(xs: &[T]) -> F::State {
 /// The sum, wide for floats and wrapping for integers.
 pub(crate) struct Sum;
 
-impl<T: Number> Fold<T> for Sum {
+impl<T: Cell> Fold<T> for Sum {
     type State = T::Total;
     type Result = T;
 
@@ -156,7 +156,7 @@ impl<T: Number> Fold<T> for Sum {
 /// The product, wide for floats and wrapping for integers.
 pub(crate) struct Product;
 
-impl<T: Number> Fold<T> for Product {
+impl<T: Cell> Fold<T> for Product {
     type State = T::Total;
     type Result = T;
 
@@ -213,7 +213,7 @@ macro_rules! truth {
         $(#[$doc])*
         pub(crate) struct $name;
 
-        impl<T: Number> Fold<T> for $name {
+        impl<T: Cell> Fold<T> for $name {
             type State = bool;
             type Result = u8;
 

@@ -1,9 +1,7 @@
 //! Kernels that see one whole line of elements along an axis.
 
-use burn_backend::{Shape, TensorMetadata};
-
 use super::nest::{CHUNK, chunks};
-use super::{Number, memory, value};
+use super::{Cell, View, value};
 use crate::error::Result;
 use crate::value::Value;
 
@@ -11,7 +9,7 @@ use crate::value::Value;
 type LineFn<'a, T, R, const N: usize> = &'a (dyn Fn([&[T]; N], &mut [R]) + Sync);
 
 /// `f` of each line along `axis` of operands of one type and shape; it fills a line of length `len`.
-pub(crate) fn lines<T: Number, R: Number, const N: usize>(
+pub(crate) fn lines<T: Cell, R: Cell, const N: usize>(
     operands: [&Value; N],
     axis: usize,
     len: usize,
@@ -19,14 +17,11 @@ pub(crate) fn lines<T: Number, R: Number, const N: usize>(
 ) -> Result<Value> {
     let rank = operands[0].rank();
     let to_last: Vec<usize> = (0..rank).filter(|&i| i != axis).chain([axis]).collect();
-    let mut moved = Vec::with_capacity(N);
-    for operand in operands {
-        moved.push(memory(operand)?.permute(&to_last).to_contiguous());
-    }
-    let mut shape = moved[0].shape().to_vec();
+    let moved = operands.map(|operand| operand.clone().permute(&to_last).contiguous());
+    let mut shape = moved[0].shape();
     let width = std::mem::replace(&mut shape[rank - 1], len);
     let mut out = bytemuck::zeroed_vec::<R>(shape.iter().product());
-    let sources: Vec<&[T]> = moved.iter().map(|t| t.storage::<T>()).collect();
+    let sources = moved.iter().map(View::<T>::new).collect::<Result<Vec<_>>>()?;
     let group = (CHUNK / width.max(1)).max(1);
     chunks(&mut out, len.max(1) * group, &|i, part| {
         for (j, line) in part.chunks_mut(len.max(1)).enumerate() {
@@ -45,5 +40,5 @@ pub(crate) fn lines<T: Number, R: Number, const N: usize>(
             }
         })
         .collect();
-    Ok(value(Shape::from(shape), out).permute(&back))
+    Ok(value(&shape, out).permute(&back))
 }

@@ -1,35 +1,27 @@
 //! Elementwise kernels.
 
-use burn_backend::TensorMetadata;
-
 use super::nest::Nest;
-use super::{Float, Number, memory, value};
+use super::{Cell, Float, View, value};
 use crate::error::Result;
 use crate::value::Value;
 
 /// `f` of each element.
-pub(crate) fn map<T: Number, R: Number>(x: &Value, f: impl Fn(T) -> R + Sync) -> Result<Value> {
-    let x = memory(x)?;
-    let src = x.storage::<T>();
-    let mut out = bytemuck::zeroed_vec::<R>(x.layout().num_elements());
-    Nest::new([x.layout()]).fill(&mut out, &|part, [at], [step]| match step {
+pub(crate) fn map<T: Cell, R: Cell>(x: &Value, f: impl Fn(T) -> R + Sync) -> Result<Value> {
+    let src = View::<T>::new(x)?;
+    let mut out = bytemuck::zeroed_vec::<R>(x.len());
+    Nest::new([src.layout()]).fill(&mut out, &|part, [at], [step]| match step {
         1 => part.iter_mut().zip(&src[at..]).for_each(|(r, &x)| *r = f(x)),
         0 => part.fill(f(src[at])),
         _ => part.iter_mut().enumerate().for_each(|(i, r)| *r = f(src[walk(at, step, i)])),
     });
-    Ok(value(x.shape(), out))
+    Ok(value(&x.shape(), out))
 }
 
 /// `f` of each pair of elements of two tensors of one shape.
-pub(crate) fn zip<A: Number, B: Number, R: Number>(
-    a: &Value,
-    b: &Value,
-    f: impl Fn(A, B) -> R + Sync,
-) -> Result<Value> {
-    let (a, b) = (memory(a)?, memory(b)?);
-    let (xs, ys) = (a.storage::<A>(), b.storage::<B>());
-    let mut out = bytemuck::zeroed_vec::<R>(a.layout().num_elements());
-    Nest::new([a.layout(), b.layout()]).fill(&mut out, &|part, [i, j], steps| match steps {
+pub(crate) fn zip<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, f: impl Fn(A, B) -> R + Sync) -> Result<Value> {
+    let (xs, ys) = (View::<A>::new(a)?, View::<B>::new(b)?);
+    let mut out = bytemuck::zeroed_vec::<R>(a.len());
+    Nest::new([xs.layout(), ys.layout()]).fill(&mut out, &|part, [i, j], steps| match steps {
         [1, 1] => part.iter_mut().zip(&xs[i..]).zip(&ys[j..]).for_each(|((r, &x), &y)| *r = f(x, y)),
         [1, 0] => {
             let y = ys[j];
@@ -41,7 +33,7 @@ pub(crate) fn zip<A: Number, B: Number, R: Number>(
         }
         [s, t] => part.iter_mut().enumerate().for_each(|(n, r)| *r = f(xs[walk(i, s, n)], ys[walk(j, t, n)])),
     });
-    Ok(value(a.shape(), out))
+    Ok(value(&a.shape(), out))
 }
 
 /// [`map`] of a real function, rounded once.
@@ -63,7 +55,7 @@ fn walk(at: usize, step: isize, i: usize) -> usize {
 }
 
 /// Whether `test` holds for any element.
-pub(crate) fn any<T: Number>(x: &Value, test: impl Fn(T) -> bool + Sync) -> Result<bool> {
-    let x = memory(x)?.to_contiguous();
-    Ok(x.storage::<T>()[..x.layout().num_elements()].iter().any(|&x| test(x)))
+pub(crate) fn any<T: Cell>(x: &Value, test: impl Fn(T) -> bool + Sync) -> Result<bool> {
+    let x = x.clone().contiguous();
+    Ok(View::<T>::new(&x)?[..x.len()].iter().any(|&x| test(x)))
 }

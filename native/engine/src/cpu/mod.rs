@@ -13,25 +13,27 @@ mod scan;
 mod sort;
 mod special;
 mod tasks;
+mod view;
 mod window;
 
 pub(crate) use conv::{Geometry, convolve, images_gradient, kernel_gradient};
 pub(crate) use fold::{All, Any, Fold, Max, Min, Product, Sum, fold};
 pub(crate) use lines::lines;
 pub(crate) use map::{any, map, map_real, zip, zip_real};
-pub(crate) use number::{Float, Int, Number, Special, Total, for_float, for_int, for_number, for_types};
+pub(crate) use number::{
+    Cell, Float, Int, Number, Special, Total, for_cell, for_complex, for_float, for_int, for_number, for_types,
+};
 pub(crate) use scan::{Pair, scan, scan_gradient};
 pub(crate) use sort::{argsort, sort};
+pub(crate) use view::View;
 pub(crate) use window::{Share, WindowAxis, fold_windows, window_gradient};
 
-use burn_backend::Shape;
 use burn_flex::{FlexTensor, Layout};
 use burn_std::Bytes;
 
-use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::types::Type;
-use crate::value::{Value, burn_type};
+use crate::value::{Value, stored_shape};
 
 /// The memory of a plain value.
 fn memory(value: &Value) -> Result<&FlexTensor> {
@@ -39,13 +41,13 @@ fn memory(value: &Value) -> Result<&FlexTensor> {
 }
 
 /// A contiguous value of `shape` with the elements `data`.
-fn value<T: Number>(shape: Shape, data: Vec<T>) -> Value {
-    Value::from_flex(T::TYPE, FlexTensor::new(Bytes::from_elems(data), Layout::contiguous(shape), T::dtype()))
+fn value<T: Cell>(shape: &[usize], data: Vec<T>) -> Value {
+    let layout = Layout::contiguous(stored_shape(T::TYPE, shape));
+    Value::from_flex(T::TYPE, FlexTensor::new(Bytes::from_elems(data), layout, T::TYPE.storage()))
 }
 
-/// The same memory as elements of another type of the same width.
+/// The same memory as elements of another type of the same width, both real or both complex.
 pub(crate) fn reinterpret(x: &Value, dtype: Type) -> Result<Value> {
     let x = memory(x)?;
-    let burn = burn_type("bitcast", dtype, &Device::Cpu)?;
-    Ok(Value::from_flex(dtype, FlexTensor::from_arc(x.data_arc(), x.layout().clone(), burn)))
+    Ok(Value::from_flex(dtype, FlexTensor::from_arc(x.data_arc(), x.layout().clone(), dtype.storage())))
 }

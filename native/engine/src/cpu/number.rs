@@ -3,20 +3,15 @@
 use burn_backend::Element;
 use bytemuck::Pod;
 use half::{bf16, f16};
+use num_complex::Complex;
 use num_traits::{PrimInt, WrappingAdd, WrappingMul, WrappingNeg, WrappingSub};
 
 use crate::types::Type;
 
-/// An element as it lies in memory.
-pub(crate) trait Number: Element + Pod + PartialOrd + Send + Sync {
+/// An element, real or complex, as it lies in memory.
+pub(crate) trait Cell: Pod + Default + PartialEq + Send + Sync {
     /// The type of a tensor of such elements.
     const TYPE: Type;
-
-    /// Less than or equal to every number of the type.
-    const LOWEST: Self;
-
-    /// Greater than or equal to every number of the type.
-    const HIGHEST: Self;
 
     /// What running sums and products are kept in: wide for floats, wrapping for integers.
     type Total: Total;
@@ -26,6 +21,15 @@ pub(crate) trait Number: Element + Pod + PartialOrd + Send + Sync {
 
     /// Rounded to nearest.
     fn from_total(total: Self::Total) -> Self;
+}
+
+/// A real element.
+pub(crate) trait Number: Cell + Element + PartialOrd {
+    /// Less than or equal to every number of the type.
+    const LOWEST: Self;
+
+    /// Greater than or equal to every number of the type.
+    const HIGHEST: Self;
 
     /// True for NaN alone.
     fn is_unordered(self) -> bool {
@@ -133,9 +137,12 @@ macro_rules! ints {
         }
 
         impl Number for $t {
-            const TYPE: Type = Type::$dtype;
             const LOWEST: Self = $t::MIN;
             const HIGHEST: Self = $t::MAX;
+        }
+
+        impl Cell for $t {
+            const TYPE: Type = Type::$dtype;
 
             type Total = Self;
 
@@ -165,9 +172,12 @@ ints!(u8 U8 u16 U16 u32 U32 u64 U64 i8 S8 i16 S16 i32 S32 i64 S64);
 macro_rules! floats {
     ($($t:ident $dtype:ident $math:ident, |$x:ident| $to:expr, $from:expr, $to_f64:expr, $from_f64:expr;)*) => {$(
         impl Number for $t {
-            const TYPE: Type = Type::$dtype;
             const LOWEST: Self = $t::NEG_INFINITY;
             const HIGHEST: Self = $t::INFINITY;
+        }
+
+        impl Cell for $t {
+            const TYPE: Type = Type::$dtype;
 
             type Total = f64;
 
@@ -211,6 +221,39 @@ floats! {
     bf16 BF16 f32, |x| x.to_f32(), bf16::from_f32(x), bf16::to_f64(x), bf16::from_f64(x);
 }
 
+impl Total for Complex<f64> {
+    const ZERO: Self = Complex::new(0.0, 0.0);
+    const ONE: Self = Complex::new(1.0, 0.0);
+
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+}
+
+macro_rules! complexes {
+    ($($part:ident $dtype:ident)*) => {$(
+        impl Cell for Complex<$part> {
+            const TYPE: Type = Type::$dtype;
+
+            type Total = Complex<f64>;
+
+            fn total(self) -> Complex<f64> {
+                Complex::new(self.re.into(), self.im.into())
+            }
+
+            fn from_total(total: Complex<f64>) -> Self {
+                Complex::new(total.re as $part, total.im as $part)
+            }
+        }
+    )*};
+}
+
+complexes!(f32 C64 f64 C128);
+
 /// Evaluates `$body`, a `Result`, with `$t` as the Rust type of one of the listed `$dtype`s; an error for others.
 macro_rules! for_types {
     ($dtype:expr, $t:ident => $body:expr, $($variant:ident $rust:ty),*) => {
@@ -252,4 +295,21 @@ macro_rules! for_number {
     };
 }
 
-pub(crate) use {for_float, for_int, for_number, for_types};
+/// Evaluates `$body`, a `Result`, with `$t` as the Rust type of a complex `$dtype`.
+macro_rules! for_complex {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        $crate::cpu::for_types!($dtype, $t => $body, C64 num_complex::Complex<f32>, C128 num_complex::Complex<f64>)
+    };
+}
+
+/// Evaluates `$body`, a `Result`, with `$t` as the Rust type of any `$dtype` that is not packed.
+macro_rules! for_cell {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        $crate::cpu::for_types!($dtype, $t => $body,
+            U8 u8, U16 u16, U32 u32, U64 u64, S8 i8, S16 i16, S32 i32, S64 i64,
+            F32 f32, F64 f64, F16 half::f16, BF16 half::bf16,
+            C64 num_complex::Complex<f32>, C128 num_complex::Complex<f64>)
+    };
+}
+
+pub(crate) use {for_cell, for_complex, for_float, for_int, for_number, for_types};

@@ -1,9 +1,9 @@
 //! Running folds along a line, and their gradient.
 
-use super::{Fold, Number};
+use super::{Cell, Fold};
 
 /// Each prefix of `line` folded.
-pub(crate) fn scan<T: Number, F: Fold<T>>(line: &[T], out: &mut [F::Result]) {
+pub(crate) fn scan<T: Cell, F: Fold<T>>(line: &[T], out: &mut [F::Result]) {
     let mut state = F::IDENTITY;
     for (&x, out) in line.iter().zip(out) {
         state = F::step(state, x);

@@ -2,14 +2,17 @@
 
 use burn_backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_dispatch::Dispatch;
+use num_complex::Complex;
 
 use crate::cpu::{self, Float, Int, for_float, for_int};
-use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::float8::Format;
 use crate::ops::Call;
+use crate::ops::autodiff::is_tracked;
 use crate::ops::gradient::with_gradient;
-use crate::types::Type;
-use crate::value::{Value, burn_type, float_type};
+use crate::scalar::wrap_byte;
+use crate::types::{Class, Type};
+use crate::value::Value;
 
 pub(super) fn as_type(mut call: Call<'_>) -> Result<Value> {
     let [value] = call.args()?;
@@ -20,20 +23,27 @@ pub(super) fn as_type(mut call: Call<'_>) -> Result<Value> {
 pub(super) fn bitcast(mut call: Call<'_>) -> Result<Value> {
     let [value] = call.args()?;
     let out = call.out()?;
-    if value.dtype().bits() != out.dtype.bits() {
-        return Err(call.invalid(format!("{} has not the width of {}", out.dtype, value.dtype())));
+    let (from, to) = (value.dtype(), out.dtype);
+    if from.bits() != to.bits() {
+        return Err(call.invalid(format!("{to} has not the width of {from}")));
     }
-    burn_type("bitcast", out.dtype, call.device)?;
-    let reread = |[value]: [Value; 1]| cpu::reinterpret(&value, out.dtype);
-    match value.dtype().is_float() && out.dtype.is_float() {
+    if from.is_complex() || to.is_complex() {
+        return Err(call.invalid("complex numbers are not reread as others"));
+    }
+    let reread = |[value]: [Value; 1]| match to.bits() {
+        // The bits of a byte that hold no number depend on the type.
+        ..8 => narrow(&cpu::reinterpret(&value, from.widened())?, to),
+        _ => cpu::reinterpret(&value, to),
+    };
+    match from.is_float() && to.is_float() {
         true => with_gradient([value], reread, |_, _| Box::new(|_, g| Ok(g))),
         false => reread([value.untracked()]),
     }
 }
 
 /// `value` in another element type: floats round to nearest; integers wrap; a float becomes an integer by truncation,
-/// NaN as zero, infinities as the extremes of the type, finite numbers out of range by wrapping. The gradient passes
-/// between floats and stops at integers.
+/// NaN as zero, infinities as the extremes of the type, finite numbers out of range by wrapping; of a complex number the
+/// real part stays. The gradient passes between floats and stops at integers.
 ///
 /// ```
 /// use ex_burn_engine::{Device, TensorType, Type, Value, ops};
@@ -46,16 +56,37 @@ pub(super) fn bitcast(mut call: Call<'_>) -> Result<Value> {
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`](crate::Error::Unsupported) when the device lacks the type.
+/// [`Error::Invalid`](crate::Error::Invalid) when a gradient would have to pass through a complex number or an 8-bit float.
 pub fn cast(value: Value, dtype: Type) -> Result<Value> {
-    if value.dtype() == dtype {
+    let from = value.dtype();
+    if from == dtype {
         return Ok(value);
     }
-    let device = Device::Cpu;
-    burn_type("as_type", dtype, &device)?;
+    if dtype.is_complex() || Format::of(dtype).is_some() {
+        refuse_gradient(&value, dtype)?;
+    }
+    match (from, dtype) {
+        _ if from.is_complex() && dtype.is_complex() => Ok(cast(value.into_parts(), dtype.part())?.relabel(dtype)),
+        _ if from.is_complex() => cast(value.part(0), dtype),
+        _ if dtype.is_complex() => to_complex(value, dtype),
+        _ if from.is_packed() => cast(widen(value)?, dtype),
+        _ if dtype.is_packed() => narrow(&value.untracked(), dtype),
+        _ => cast_plain(value, dtype),
+    }
+}
+
+fn refuse_gradient(value: &Value, dtype: Type) -> Result<()> {
+    if !value.dtype().is_float() || !is_tracked(value) {
+        return Ok(());
+    }
+    Err(Error::invalid("as_type", format!("autodiff follows real numbers of 16 bits and more, not {dtype}")))
+}
+
+/// Between types that Burn computes in.
+fn cast_plain(value: Value, dtype: Type) -> Result<Value> {
     match (value.dtype().is_float(), dtype.is_float()) {
         (true, true) => {
-            let float = float_type("as_type", dtype, &device)?;
+            let float = dtype.storage().into();
             let forward = |[x]: [Value; 1]| Ok(Value::new(dtype, Dispatch::float_cast(x.into_tensor(), float)));
             with_gradient([value], forward, |_, _| Box::new(|_, g| Ok(g)))
         }
@@ -64,7 +95,7 @@ pub fn cast(value: Value, dtype: Type) -> Result<Value> {
             for_float!(x.dtype(), F => for_int!(dtype, I => cpu::map(&x, truncate::<F, I>)))
         }
         (false, true) => {
-            let float = float_type("as_type", dtype, &device)?;
+            let float = dtype.storage().into();
             Ok(Value::new(dtype, Dispatch::int_into_float(value.untracked().into_tensor(), float)))
         }
         (false, false) => {
@@ -72,6 +103,55 @@ pub fn cast(value: Value, dtype: Type) -> Result<Value> {
             for_int!(x.dtype(), I => for_int!(dtype, J => cpu::map(&x, |x: I| J::wrap(x.widen()))))
         }
     }
+}
+
+fn to_complex(value: Value, dtype: Type) -> Result<Value> {
+    let x = cast(value, dtype.part())?;
+    match dtype {
+        Type::C64 => cpu::map(&x, |re: f32| Complex::new(re, 0.0)),
+        _ => cpu::map(&x, |re: f64| Complex::new(re, 0.0)),
+    }
+}
+
+/// A packed value in the type that it is computed in.
+fn widen(value: Value) -> Result<Value> {
+    let dtype = value.dtype();
+    match Format::of(dtype) {
+        Some(format) => cpu::map(&value.relabel(Type::U8), |bits: u8| format.decode(bits)),
+        None => Ok(value.relabel(dtype.widened())),
+    }
+}
+
+/// A value packed into `dtype`.
+fn narrow(x: &Value, dtype: Type) -> Result<Value> {
+    let bytes = match Format::of(dtype) {
+        Some(format) if x.dtype().is_float() => {
+            for_float!(x.dtype(), F => cpu::map(x, |x: F| format.encode(x.to_f64())))
+        }
+        Some(_) => return narrow(&cast(x.clone(), Type::F64)?, dtype),
+        None if x.dtype().is_float() => for_float!(x.dtype(), F => cpu::map(x, |x: F| truncate_byte(x, dtype))),
+        None => for_int!(x.dtype(), I => cpu::map(x, |x: I| wrap_byte(dtype, x.widen() as u8))),
+    };
+    cpu::reinterpret(&bytes?, dtype)
+}
+
+/// [`truncate`] to a sub-byte integer.
+fn truncate_byte<F: Float>(x: F, dtype: Type) -> u8 {
+    let extreme = |below_zero: bool| match (dtype.class(), below_zero) {
+        (Class::Signed, _) => (1u8 << (dtype.bits() - 1)).wrapping_sub(u8::from(!below_zero)),
+        (_, below_zero) => {
+            if below_zero {
+                0
+            } else {
+                u8::MAX
+            }
+        }
+    };
+    let byte = match x.to_f64() {
+        wide if wide.is_infinite() => extreme(wide < 0.0),
+        _ => truncate::<F, i64>(x) as u8,
+    };
+    wrap_byte(dtype, byte)
 }
 
 fn truncate<F: Float, I: Int>(x: F) -> I {

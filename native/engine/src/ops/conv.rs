@@ -5,6 +5,7 @@
 
 use crate::cpu::{self, Geometry, WindowAxis, convolve, images_gradient, kernel_gradient};
 use crate::error::Result;
+use crate::ops::complex::bilinear;
 use crate::ops::gradient::with_gradient;
 use crate::ops::shape::permute;
 use crate::ops::{Call, cast, check};
@@ -21,12 +22,17 @@ pub(super) fn conv(attrs: &Conv, mut call: Call<'_>) -> Result<Value> {
     if out.shape.contains(&0) || input.is_empty() || kernel.is_empty() {
         return Value::full(out, 0.0, call.device);
     }
+    let product = |input, kernel| {
+        let input = permute(input, &channels_last(&attrs.input_permutation));
+        let input = batch_as_features(input, attrs.batch_group_size);
+        let kernel = permute(kernel, &kernel_order(&attrs.kernel_permutation));
+        Ok(permute(run(input, kernel, geometry.clone())?, &order))
+    };
+    if out.dtype.is_complex() {
+        return bilinear(input, kernel, out.dtype, product);
+    }
     let compute = if matches!(out.dtype, Type::BF16 | Type::F16) { Type::F32 } else { out.dtype };
-    let input = permute(cast(input, compute)?, &channels_last(&attrs.input_permutation));
-    let input = batch_as_features(input, attrs.batch_group_size);
-    let kernel = permute(cast(kernel, compute)?, &kernel_order(&attrs.kernel_permutation));
-    let result = run(input, kernel, geometry)?;
-    cast(permute(result, &order), out.dtype)
+    cast(product(cast(input, compute)?, cast(kernel, compute)?)?, out.dtype)
 }
 
 /// `input` `[batch, spatial.., channels]` with `kernel` `[spatial.., channels of a group, outputs]`.

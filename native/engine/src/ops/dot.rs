@@ -4,6 +4,7 @@ use burn_backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_dispatch::Dispatch;
 
 use crate::error::Result;
+use crate::ops::complex::bilinear;
 use crate::ops::shape::permute;
 use crate::ops::{Call, cast, check};
 use crate::program::Dot;
@@ -24,10 +25,16 @@ pub(super) fn dot(attrs: &Dot, mut call: Call<'_>) -> Result<Value> {
     if shape.contains(&0) || left.lengths(left.contract).contains(&0) {
         return Value::full(out, 0.0, call.device);
     }
+    let product = |lhs, rhs| {
+        let lhs = left.matrices(lhs, &left.free, left.contract);
+        let rhs = right.matrices(rhs, right.contract, &right.free);
+        Ok(matmul(lhs, rhs).reshape(&shape))
+    };
+    if out.dtype.is_complex() {
+        return bilinear(lhs, rhs, out.dtype, product);
+    }
     let compute = compute_type(out.dtype);
-    let lhs = left.matrices(cast(lhs, compute)?, &left.free, left.contract);
-    let rhs = right.matrices(cast(rhs, compute)?, right.contract, &right.free);
-    cast(matmul(lhs, rhs).reshape(&shape), out.dtype)
+    cast(product(cast(lhs, compute)?, cast(rhs, compute)?)?, out.dtype)
 }
 
 /// What each axis of an operand does.

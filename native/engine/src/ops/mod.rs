@@ -7,9 +7,11 @@ mod autodiff;
 mod binary;
 mod cast;
 mod check;
+mod complex;
 mod conv;
 mod create;
 mod dot;
+mod emulate;
 mod gradient;
 mod index;
 mod promote;
@@ -98,6 +100,11 @@ pub fn run(call: Call<'_>) -> Result<Vec<Value>> {
 }
 
 fn dispatch(call: Call<'_>) -> Result<Vec<Value>> {
+    if emulate::is_needed(&call) { emulate::run(call) } else { native(call) }
+}
+
+/// Runs an operation in the types it is given.
+fn native(call: Call<'_>) -> Result<Vec<Value>> {
     let one = |result: Result<Value>| result.map(|value| vec![value]);
     match call.op {
         Op::Constant(attrs) => one(create::constant(attrs, call)),

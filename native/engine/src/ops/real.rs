@@ -73,7 +73,7 @@ impl Real {
 
     /// 1 where `mask` holds, else 0, in the type of this.
     pub(super) fn ones_where(&self, mask: BoolTensor<Dispatch>) -> Result<Self> {
-        Value::from_bool(mask, self.0.dtype()).map(Self)
+        Ok(Self(Value::from_bool(mask, self.0.dtype())))
     }
 
     /// 1 where this equals `other`, which broadcasts to it, else 0.

@@ -42,9 +42,6 @@ pub(super) fn top_k(attrs: &TopK, mut call: Call<'_>) -> Result<Vec<Value>> {
 fn operand(axis: usize, call: &mut Call<'_>) -> Result<(Value, usize, Vec<usize>)> {
     let [x] = call.args()?;
     let shape = x.shape();
-    if x.dtype().burn().is_none() {
-        return Err(call.unsupported());
-    }
     match x.rank() {
         0 => Ok((x.reshape(&[1]), 0, shape)),
         rank if axis >= rank => Err(call.invalid(format!("axis {axis} of a tensor of rank {rank}"))),

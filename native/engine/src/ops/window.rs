@@ -3,7 +3,9 @@
 //! A window is a box, so a fold over it is a fold along each of its axes in turn. The last axis comes first: then the last of
 //! equal extrema along each axis is the last one of the window, to which Nx gives the gradient.
 
-use crate::cpu::{self, Max, Min, Product, Share, Sum, WindowAxis, fold_windows, window_gradient};
+use crate::cpu::{
+    self, Max, Min, Product, Share, Sum, WindowAxis, fold_windows, for_cell, for_number, window_gradient,
+};
 use crate::error::Result;
 use crate::ops::gradient::with_gradient;
 use crate::ops::{Call, cast, check};
@@ -30,13 +32,11 @@ pub(super) fn reduce(attrs: &WindowReduce, mut call: Call<'_>) -> Result<Value> 
 
 fn fold_axis(value: Value, fold: Fold, at: usize, axis: WindowAxis) -> Result<Value> {
     let dtype = value.dtype();
-    let forward = |[x]: [Value; 1]| {
-        cpu::for_number!(dtype, T => match fold {
-            Fold::Max => fold_windows::<T, Max>(&x, at, axis),
-            Fold::Min => fold_windows::<T, Min>(&x, at, axis),
-            Fold::Product => fold_windows::<T, Product>(&x, at, axis),
-            _ => fold_windows::<T, Sum>(&x, at, axis),
-        })
+    let forward = |[x]: [Value; 1]| match fold {
+        Fold::Max => for_number!(dtype, T => fold_windows::<T, Max>(&x, at, axis)),
+        Fold::Min => for_number!(dtype, T => fold_windows::<T, Min>(&x, at, axis)),
+        Fold::Product => for_cell!(dtype, T => fold_windows::<T, Product>(&x, at, axis)),
+        _ => for_cell!(dtype, T => fold_windows::<T, Sum>(&x, at, axis)),
     };
     let shape = value.shape();
     with_gradient([value], forward, |[x], y| {

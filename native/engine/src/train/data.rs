@@ -1,7 +1,5 @@
 //! Rows in memory and the order they are seen in.
 
-use burn_backend::ops::{FloatTensorOps, IntTensorOps};
-use burn_dispatch::Dispatch;
 use chacha20::ChaCha8Rng;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -44,15 +42,8 @@ impl Dataset {
     /// The rows numbered `rows`, in that order.
     pub(super) fn batch(&self, rows: &[i64]) -> Result<Vec<Value>> {
         let bytes = rows.iter().flat_map(|row| row.to_le_bytes()).collect();
-        let index = Value::from_bytes(&TensorType::new(Type::S64, [rows.len()]), bytes, &Device::Cpu)?.into_tensor();
-        let select = |(line, ty): (&Value, TensorType)| {
-            let tensor = if ty.dtype.is_float() {
-                Dispatch::float_select(line.tensor().clone(), 0, index.clone())
-            } else {
-                Dispatch::int_select(line.tensor().clone(), 0, index.clone())
-            };
-            Value::new(ty.dtype, tensor).reshape(&ty.shape)
-        };
+        let index = Value::from_bytes(&TensorType::new(Type::S64, [rows.len()]), bytes, &Device::Cpu)?;
+        let select = |(line, ty): (&Value, TensorType)| line.clone().select(0, index.clone()).reshape(&ty.shape);
         Ok(self.lines.iter().zip(self.batch_types(rows.len())).map(select).collect())
     }
 }

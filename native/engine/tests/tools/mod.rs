@@ -32,7 +32,7 @@ pub fn ty(dtype: Type, shape: &[usize]) -> TensorType {
 }
 
 pub fn tensor(dtype: Type, shape: &[usize], numbers: &[f64]) -> Value {
-    let bytes = numbers.iter().flat_map(|&n| scalar::from_f64(dtype, n).expect("a real type")).collect();
+    let bytes = numbers.iter().flat_map(|&n| scalar::from_f64(dtype, n)).collect();
     Value::from_bytes(&ty(dtype, shape), bytes, &Device::Cpu).expect("as many numbers as the shape holds")
 }
 
@@ -57,6 +57,19 @@ pub fn numbers(value: &Value) -> Vec<f64> {
     let dtype = value.dtype();
     let bytes = value.untracked().into_bytes().expect("readable");
     bytes.chunks_exact(dtype.size()).map(|b| scalar::to_f64(dtype, b).expect("a real type")).collect()
+}
+
+/// A complex vector of the pairs.
+pub fn complex(dtype: Type, numbers: &[[f64; 2]]) -> Value {
+    let bytes = numbers.iter().flatten().flat_map(|&n| scalar::from_f64(dtype.part(), n)).collect();
+    Value::from_bytes(&ty(dtype, &[numbers.len()]), bytes, &Device::Cpu).expect("a complex type")
+}
+
+/// Real and imaginary part of each complex number.
+pub fn parts(value: &Value) -> Vec<f64> {
+    let part = value.dtype().part();
+    let bytes = value.clone().into_bytes().expect("readable");
+    bytes.chunks_exact(part.size()).map(|b| scalar::to_f64(part, b).expect("a complex type")).collect()
 }
 
 /// The integers, exactly.

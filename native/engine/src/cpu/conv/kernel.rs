@@ -4,7 +4,6 @@
 
 use std::ops::Range;
 
-use burn_backend::Shape;
 use rayon::prelude::*;
 
 use super::Geometry;
@@ -27,21 +26,21 @@ const PARTS: usize = 8;
 pub(crate) fn convolve<T: Real>(geometry: &Geometry, x: &Value, k: &Value) -> Result<Value> {
     let [x, k] = [memory(x)?.to_contiguous(), memory(k)?.to_contiguous()];
     let y = geometry.forward::<T>(x.storage(), k.storage());
-    Ok(value(Shape::from(geometry.output_shape()), y))
+    Ok(value(&geometry.output_shape(), y))
 }
 
 /// The gradient of the images from the gradient `g` of the result.
 pub(crate) fn images_gradient<T: Real>(geometry: &Geometry, x: &Value, k: &Value, g: &Value) -> Result<Value> {
     let [k, g] = [memory(k)?.to_contiguous(), memory(g)?.to_contiguous()];
     let gradient = geometry.images_gradient::<T>(g.storage(), k.storage());
-    Ok(value(Shape::from(x.shape()), gradient))
+    Ok(value(&x.shape(), gradient))
 }
 
 /// The gradient of the kernel from the gradient `g` of the result.
 pub(crate) fn kernel_gradient<T: Real>(geometry: &Geometry, x: &Value, k: &Value, g: &Value) -> Result<Value> {
     let [x, g] = [memory(x)?.to_contiguous(), memory(g)?.to_contiguous()];
     let gradient = geometry.kernel_gradient::<T>(x.storage(), g.storage());
-    Ok(value(Shape::from(k.shape()), gradient))
+    Ok(value(&k.shape(), gradient))
 }
 
 impl Geometry {

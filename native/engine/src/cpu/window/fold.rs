@@ -1,29 +1,27 @@
 //! Folds over windows.
 
-use burn_backend::{Shape, TensorMetadata};
-
 use super::{Frame, WindowAxis};
 use crate::cpu::nest::CHUNK;
 use crate::cpu::tasks::in_parts;
-use crate::cpu::{Fold, Number, memory, value};
+use crate::cpu::{Cell, Fold, View, value};
 use crate::error::Result;
 use crate::value::Value;
 
 /// `x` folded over the windows of one axis.
 pub(crate) fn fold_windows<T, F>(x: &Value, at: usize, axis: WindowAxis) -> Result<Value>
 where
-    T: Number,
+    T: Cell,
     F: Fold<T, Result = T>,
 {
-    let x = memory(x)?.to_contiguous();
-    let mut shape = x.shape().to_vec();
+    let x = x.clone().contiguous();
+    let mut shape = x.shape();
     shape[at] = axis.count;
     let frame = Frame::new(axis, at, &shape);
-    Ok(value(Shape::from(shape), frame.fold::<T, F>(x.storage())))
+    Ok(value(&shape, frame.fold::<T, F>(&View::new(&x)?)))
 }
 
 impl Frame {
-    fn fold<T: Number, F: Fold<T, Result = T>>(&self, x: &[T]) -> Vec<T> {
+    fn fold<T: Cell, F: Fold<T, Result = T>>(&self, x: &[T]) -> Vec<T> {
         let Self { axis, outer, inner } = *self;
         let mut out = bytemuck::zeroed_vec::<T>(outer * axis.count * inner);
         if out.is_empty() {

@@ -1,6 +1,5 @@
 //! Gradients of folds over windows.
 
-use burn_backend::Shape;
 use num_traits::Float;
 
 use super::{Frame, WindowAxis};
@@ -49,7 +48,7 @@ pub(crate) fn window_gradient<T: Number + Float>(
             })
         }
     };
-    Ok(value(Shape::from(shape.to_vec()), gradient))
+    Ok(value(shape, gradient))
 }
 
 impl Frame {

@@ -1,5 +1,6 @@
 //! Elementwise functions of two operands.
 
+mod complex;
 mod float;
 mod int;
 mod predicate;
@@ -13,11 +14,11 @@ use crate::value::Value;
 pub(super) fn run(op: Binary, mut call: Call<'_>) -> Result<Value> {
     let [left, right] = call.args()?;
     let out = call.out()?;
-    if [left.dtype(), right.dtype(), out.dtype].iter().any(|t| t.burn().is_none()) {
-        return Err(call.unsupported());
-    }
     if op.is_predicate() {
         return predicate::run(op, left.untracked(), right.untracked(), out);
+    }
+    if out.dtype.is_complex() {
+        return complex::run(op, left, right, out);
     }
     let integers = left.dtype().is_int() && right.dtype().is_int();
     if !out.dtype.is_float() && !integers {

@@ -1,7 +1,7 @@
 //! Comparisons and logical connectives.
 
-use crate::cpu::{self, Number, for_number};
-use crate::error::Result;
+use crate::cpu::{self, Cell, Number, for_cell, for_complex, for_number};
+use crate::error::{Error, Result};
 use crate::ops::cast;
 use crate::ops::promote::{is_mixed, merge, operand, zip_mixed};
 use crate::program::Binary;
@@ -16,6 +16,9 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
         connect(op, &operand(name, left, Type::U8, &out.shape)?, &operand(name, right, Type::U8, &out.shape)?)
     } else if is_mixed(left.dtype(), right.dtype()) {
         zip_mixed(name, [left, right], &out.shape, |a, b| u8::from(holds(op, a, b)))
+    } else if left.dtype().is_complex() || right.dtype().is_complex() {
+        let place = |value| operand(name, value, Type::C128, &out.shape);
+        for_complex!(Type::C128, T => equality::<T>(op, &place(left)?, &place(right)?))
     } else {
         let dtype = merge(left.dtype(), right.dtype());
         let (left, right) = (operand(name, left, dtype, &out.shape)?, operand(name, right, dtype, &out.shape)?);
@@ -26,12 +29,22 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
 
 fn compare<T: Number>(op: Binary, left: &Value, right: &Value) -> Result<Value> {
     match op {
-        Binary::Equal => cpu::zip(left, right, |a: T, b: T| u8::from(a == b)),
-        Binary::NotEqual => cpu::zip(left, right, |a: T, b: T| u8::from(a != b)),
         Binary::Greater => cpu::zip(left, right, |a: T, b: T| u8::from(a > b)),
         Binary::GreaterEqual => cpu::zip(left, right, |a: T, b: T| u8::from(a >= b)),
         Binary::Less => cpu::zip(left, right, |a: T, b: T| u8::from(a < b)),
-        _ => cpu::zip(left, right, |a: T, b: T| u8::from(a <= b)),
+        Binary::LessEqual => cpu::zip(left, right, |a: T, b: T| u8::from(a <= b)),
+        _ => equality::<T>(op, left, right),
+    }
+}
+
+fn equality<T: Cell>(op: Binary, left: &Value, right: &Value) -> Result<Value> {
+    match op {
+        Binary::Equal => cpu::zip(left, right, |a: T, b: T| u8::from(a == b)),
+        Binary::NotEqual => cpu::zip(left, right, |a: T, b: T| u8::from(a != b)),
+        _ => {
+            let (op, device) = (<&str>::from(op).into(), left.device().to_string());
+            Err(Error::Unsupported { op, dtype: T::TYPE, device })
+        }
     }
 }
 
@@ -48,7 +61,7 @@ fn holds(op: Binary, a: i128, b: i128) -> bool {
 
 /// 1 for each element that is not zero, as u8.
 fn truth(x: &Value) -> Result<Value> {
-    for_number!(x.dtype(), T => cpu::map(x, |x: T| u8::from(x != T::default())))
+    for_cell!(x.dtype(), T => cpu::map(x, |x: T| u8::from(x != T::default())))
 }
 
 fn connect(op: Binary, left: &Value, right: &Value) -> Result<Value> {

@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use burn_backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::IndexingUpdateOp;
-use burn_dispatch::Dispatch;
 
 use super::positions;
 use crate::error::Result;
@@ -73,10 +71,7 @@ pub(in crate::ops) fn take_along_axis(attrs: &Axis, mut call: Call<'_>) -> Resul
     if shape.contains(&0) {
         return empty(&call);
     }
-    let picks = positions::tensor(&call, positions, &shape).into_tensor();
-    let dtype = value.dtype();
-    let gather = if dtype.is_float() { Dispatch::float_gather } else { Dispatch::int_gather };
-    Ok(Value::new(dtype, gather(attrs.axis, value.into_tensor(), picks)))
+    Ok(value.gather(attrs.axis, positions::tensor(&call, positions, &shape)))
 }
 
 /// A tensor seen as a table: its indexed axes are the rows, the remaining axes the columns.
@@ -149,17 +144,13 @@ fn update(
 }
 
 fn select(value: Value, axis: usize, positions: Vec<i64>, call: &Call<'_>) -> Value {
-    let (dtype, length) = (value.dtype(), positions.len());
-    let positions = positions::tensor(call, positions, &[length]).into_tensor();
-    let select = if dtype.is_float() { Dispatch::float_select } else { Dispatch::int_select };
-    Value::new(dtype, select(value.into_tensor(), axis, positions))
+    let length = positions.len();
+    value.select(axis, positions::tensor(call, positions, &[length]))
 }
 
 fn write(table: Value, rows: Vec<i64>, updates: Value, how: IndexingUpdateOp, call: &Call<'_>) -> Value {
-    let (dtype, length) = (table.dtype(), rows.len());
-    let rows = positions::tensor(call, rows, &[length]).into_tensor();
-    let write = if dtype.is_float() { Dispatch::float_select_assign } else { Dispatch::int_select_assign };
-    Value::new(dtype, write(table.into_tensor(), 0, rows, updates.into_tensor(), how))
+    let length = rows.len();
+    table.select_assign(0, positions::tensor(call, rows, &[length]), updates, how)
 }
 
 fn empty(call: &Call<'_>) -> Result<Value> {

@@ -11,9 +11,6 @@ use crate::value::Value;
 pub(in crate::ops) fn arg_reduce(attrs: &ArgReduce, mut call: Call<'_>) -> Result<Value> {
     let [x] = call.args()?;
     let out = call.out()?;
-    if x.dtype().burn().is_none() || out.dtype.burn().is_none() {
-        return Err(call.unsupported());
-    }
     let x = x.untracked();
     let axes = attrs.axis.map(|axis| vec![axis]);
     let shapes = Shapes::new(&call, &x, axes.as_deref(), attrs.keep_axis)?;

@@ -1,6 +1,6 @@
 //! Running folds along an axis.
 
-use crate::cpu::{self, Number, Pair, for_number};
+use crate::cpu::{self, Cell, Pair, for_cell, for_number};
 use crate::error::{Error, Result};
 use crate::ops::gradient::with_gradient;
 use crate::ops::{Call, cast};
@@ -12,9 +12,6 @@ use crate::value::Value;
 pub(in crate::ops) fn cumulative(attrs: &Cumulative, mut call: Call<'_>) -> Result<Value> {
     let [x] = call.args()?;
     let out = call.out()?;
-    if x.dtype().burn().is_none() || out.dtype.burn().is_none() {
-        return Err(call.unsupported());
-    }
     let Cumulative { fold, axis, reverse } = *attrs;
     if axis >= x.rank() {
         return Err(call.invalid(format!("axis {axis} of a tensor of rank {}", x.rank())));
@@ -31,16 +28,16 @@ pub(in crate::ops) fn cumulative(attrs: &Cumulative, mut call: Call<'_>) -> Resu
 }
 
 fn scanned(fold: Fold, x: &Value, axis: usize) -> Result<Value> {
-    fn along<T: Number, F: cpu::Fold<T, Result = T>>(x: &Value, axis: usize) -> Result<Value> {
+    fn along<T: Cell, F: cpu::Fold<T, Result = T>>(x: &Value, axis: usize) -> Result<Value> {
         cpu::lines([x], axis, x.shape()[axis], &|[line]: [&[T]; 1], out: &mut [T]| cpu::scan::<T, F>(line, out))
     }
-    for_number!(x.dtype(), T => match fold {
-        Fold::Sum => along::<T, cpu::Sum>(x, axis),
-        Fold::Product => along::<T, cpu::Product>(x, axis),
-        Fold::Max => along::<T, cpu::Max>(x, axis),
-        Fold::Min => along::<T, cpu::Min>(x, axis),
+    match fold {
+        Fold::Sum => for_cell!(x.dtype(), T => along::<T, cpu::Sum>(x, axis)),
+        Fold::Product => for_cell!(x.dtype(), T => along::<T, cpu::Product>(x, axis)),
+        Fold::Max => for_number!(x.dtype(), T => along::<T, cpu::Max>(x, axis)),
+        Fold::Min => for_number!(x.dtype(), T => along::<T, cpu::Min>(x, axis)),
         Fold::All | Fold::Any => Err(Error::invalid(<&str>::from(fold), "has no running form")),
-    })
+    }
 }
 
 /// The gradient of x from the gradient `g` of its prefix folds.

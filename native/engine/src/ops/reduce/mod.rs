@@ -6,7 +6,7 @@ mod cumulative;
 pub(super) use arg::arg_reduce;
 pub(super) use cumulative::cumulative;
 
-use crate::cpu::{self, Number, for_number};
+use crate::cpu::{self, for_cell, for_number};
 use crate::error::{Error, Result};
 use crate::ops::gradient::with_gradient;
 use crate::ops::real::{Real, Test};
@@ -18,9 +18,6 @@ use crate::value::Value;
 pub(super) fn reduce(attrs: &Reduce, mut call: Call<'_>) -> Result<Value> {
     let [x] = call.args()?;
     let out = call.out()?;
-    if x.dtype().burn().is_none() || out.dtype.burn().is_none() {
-        return Err(call.unsupported());
-    }
     let Shapes { reduced, kept, result } = Shapes::new(&call, &x, attrs.axes.as_deref(), attrs.keep_axes)?;
     let fold = attrs.fold;
     match fold {
@@ -68,17 +65,15 @@ impl Shapes {
 
 /// A plain value folded over the axes where `reduced` holds, which stay with length 1.
 fn folded(fold: Fold, x: &Value, reduced: &[bool]) -> Result<Value> {
-    fn of<T: Number>(fold: Fold, x: &Value, reduced: &[bool]) -> Result<Value> {
-        match fold {
-            Fold::All => cpu::fold::<T, cpu::All>(x, reduced),
-            Fold::Any => cpu::fold::<T, cpu::Any>(x, reduced),
-            Fold::Sum => cpu::fold::<T, cpu::Sum>(x, reduced),
-            Fold::Product => cpu::fold::<T, cpu::Product>(x, reduced),
-            Fold::Max => cpu::fold::<T, cpu::Max>(x, reduced),
-            Fold::Min => cpu::fold::<T, cpu::Min>(x, reduced),
-        }
+    let dtype = x.dtype();
+    match fold {
+        Fold::All => for_cell!(dtype, T => cpu::fold::<T, cpu::All>(x, reduced)),
+        Fold::Any => for_cell!(dtype, T => cpu::fold::<T, cpu::Any>(x, reduced)),
+        Fold::Sum => for_cell!(dtype, T => cpu::fold::<T, cpu::Sum>(x, reduced)),
+        Fold::Product => for_cell!(dtype, T => cpu::fold::<T, cpu::Product>(x, reduced)),
+        Fold::Max => for_number!(dtype, T => cpu::fold::<T, cpu::Max>(x, reduced)),
+        Fold::Min => for_number!(dtype, T => cpu::fold::<T, cpu::Min>(x, reduced)),
     }
-    for_number!(x.dtype(), T => of::<T>(fold, x, reduced))
 }
 
 /// The gradient of x from the gradient `g` of y = fold(x); the reduced axes of y and g have length 1.

@@ -15,11 +15,24 @@ fn of<T: Int>(op: Unary, x: &Value) -> Result<Value> {
         Unary::Negate => cpu::map(x, |x: T| x.wrapping_neg()),
         Unary::Sign => cpu::map(x, sign::<T>),
         Unary::BitwiseNot => cpu::map(x, |x: T| !x),
-        Unary::CountLeadingZeros => cpu::map(x, |x: T| T::wrap(x.leading_zeros().into())),
-        Unary::PopulationCount => cpu::map(x, |x: T| T::wrap(x.count_ones().into())),
         Unary::Ceil | Unary::Floor | Unary::Round => Ok(x.clone()),
         _ => Err(Error::Unsupported { op: <&str>::from(op).into(), dtype: x.dtype(), device: x.device().to_string() }),
     }
+}
+
+/// How many bits are 1, or are 0 before the first 1, of the bits that the type has.
+pub(super) fn count_bits(op: Unary, x: Value) -> Result<Value> {
+    let dtype = x.dtype();
+    let unused = (8 * dtype.size() - dtype.bits()) as u32;
+    let x = x.relabel(dtype.widened());
+    for_int!(x.dtype(), T => cpu::map(&x, |x: T| {
+        let bits = x << unused as usize;
+        let count = match op {
+            Unary::PopulationCount => bits.count_ones(),
+            _ => bits.leading_zeros().min(dtype.bits() as u32),
+        };
+        T::wrap(count.into())
+    }))
 }
 
 fn sign<T: Int>(x: T) -> T {

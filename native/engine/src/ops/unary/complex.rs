@@ -1,0 +1,60 @@
+//! Functions of complex numbers. They are computed in 64 bits and answer principal values.
+
+use num_complex::{Complex, Complex64};
+
+use crate::cpu::{self, Cell, for_complex};
+use crate::error::{Error, Result};
+use crate::ops::cast;
+use crate::program::Unary;
+use crate::types::Type;
+use crate::value::Value;
+
+/// The function `op` of `x`, one of which is complex: the operand or the result, whose type is `out`.
+pub(super) fn run(op: Unary, x: Value, out: Type) -> Result<Value> {
+    let dtype = x.dtype();
+    match op {
+        Unary::Real => cast(x.part(0), out),
+        Unary::Imag => cast(x.part(1), out),
+        Unary::Abs => cast(for_complex!(dtype, T => cpu::map(&x, |z: T| z.total().norm()))?, out),
+        Unary::Phase => cast(for_complex!(dtype, T => cpu::map(&x, |z: T| z.total().arg()))?, out),
+        _ => {
+            let x = cast(x, out)?;
+            let Some(f) = function(op) else {
+                return Err(Error::Unsupported {
+                    op: <&str>::from(op).into(),
+                    dtype: out,
+                    device: x.device().to_string(),
+                });
+            };
+            for_complex!(out, T => cpu::map(&x, |z: T| T::from_total(f(z.total()))))
+        }
+    }
+}
+
+fn function(op: Unary) -> Option<fn(Complex64) -> Complex64> {
+    Some(match op {
+        Unary::Acos => Complex::acos,
+        Unary::Acosh => Complex::acosh,
+        Unary::Asin => Complex::asin,
+        Unary::Asinh => Complex::asinh,
+        Unary::Atan => Complex::atan,
+        Unary::Atanh => Complex::atanh,
+        Unary::Cbrt => |z| Complex::from_polar(z.norm().cbrt(), z.arg() / 3.0),
+        Unary::Conjugate => |z| z.conj(),
+        Unary::Cos => Complex::cos,
+        Unary::Cosh => Complex::cosh,
+        Unary::Exp => Complex::exp,
+        Unary::Expm1 => |z| z.exp() - 1.0,
+        Unary::Log => Complex::ln,
+        Unary::Log1p => |z| (z + 1.0).ln(),
+        Unary::Negate => |z| -z,
+        Unary::Rsqrt => |z| z.sqrt().inv(),
+        Unary::Sigmoid => |z| (1.0 + (-z).exp()).inv(),
+        Unary::Sin => Complex::sin,
+        Unary::Sinh => Complex::sinh,
+        Unary::Sqrt => Complex::sqrt,
+        Unary::Tan => Complex::tan,
+        Unary::Tanh => Complex::tanh,
+        _ => return None,
+    })
+}
