@@ -16,6 +16,8 @@ defmodule ExBurn.MixProject do
       elixir: "~> 1.17",
       elixirc_paths: elixirc_paths(Mix.env()),
       start_permanent: Mix.env() == :prod,
+      # Tests of Nx define containers of their own while they run.
+      consolidate_protocols: Mix.env() == :prod,
       deps: DepsFolder.deps(deps()),
       name: "ExBurn",
       description: "Runs Nx, Axon and Nx.Serving on the Rust framework Burn",

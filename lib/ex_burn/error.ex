@@ -53,7 +53,8 @@ defmodule ExBurn.Error do
   @doc """
   The result of a native call, raising its error.
 
-  An index outside of its axis raises an `ArgumentError` with Nx's own sentence, as `Nx.BinaryBackend` does.
+  What `Nx.BinaryBackend` raises for the elements of tensors is raised here too, with Nx's own sentence: an `ArgumentError`
+  for an index outside of its axis or a shift by a negative number, an `ArithmeticError` for a divisor of 0.
 
   ## Examples
 
@@ -69,11 +70,13 @@ defmodule ExBurn.Error do
     raise ArgumentError, "index #{index} is out of bounds for axis #{axis} in shape #{shape}"
   end
 
+  def unwrap!({:error, {:argument, %{reason: reason}}}), do: raise(ArgumentError, reason)
+  def unwrap!({:error, {:arithmetic, %{reason: reason}}}), do: raise(ArithmeticError, reason)
   def unwrap!({:error, error}), do: raise(from_native(error))
 
   @doc """
-  As `unwrap!/1`, for a program that the caller of `op` knows nothing of: an index outside of its axis
-  raises an `ExBurn.Error` of `op` too.
+  As `unwrap!/1`, for a program that the caller of `op` knows nothing of: elements without an answer raise an
+  `ExBurn.Error` of `op` too.
 
   ## Examples
 
@@ -85,8 +88,9 @@ defmodule ExBurn.Error do
   @spec unwrap!({:ok, result} | {:error, {atom(), map()}}, atom()) :: result when result: term()
   def unwrap!({:ok, result}, _op), do: result
 
-  def unwrap!({:error, {:out_of_bounds, %{message: message}}}, op),
-    do: raise(__MODULE__, op: op, reason: message)
+  def unwrap!({:error, {kind, %{message: message}}}, op)
+      when kind in [:out_of_bounds, :argument, :arithmetic],
+      do: raise(__MODULE__, op: op, reason: message)
 
   def unwrap!({:error, error}, _op), do: raise(from_native(error))
 end

@@ -23,6 +23,22 @@ pub enum Error {
         /// What was given and what would be right.
         reason: String,
     },
+    /// Elements that the operation has no answer for, such as a divisor of 0.
+    #[error("{op}: {reason}")]
+    Arithmetic {
+        /// Operation name.
+        op: String,
+        /// What the elements are.
+        reason: String,
+    },
+    /// Elements that are no arguments of the operation, in the sentence of Nx.
+    #[error("{op}: {reason}")]
+    Argument {
+        /// Operation name.
+        op: String,
+        /// What was given.
+        reason: String,
+    },
     /// An index outside of its axis, found while running.
     #[error("{op}: index {index} is out of bounds for axis {axis} in shape {shape:?}")]
     OutOfBounds {
@@ -90,11 +106,18 @@ impl Error {
         Self::Invalid { op: op.into(), reason: reason.to_string() }
     }
 
+    /// An [`Error::Arithmetic`].
+    pub fn arithmetic(op: impl Into<String>, reason: impl std::fmt::Display) -> Self {
+        Self::Arithmetic { op: op.into(), reason: reason.to_string() }
+    }
+
     /// Operation the error belongs to, or the file's path.
     pub fn op(&self) -> &str {
         match self {
             Self::Unsupported { op, .. }
             | Self::Invalid { op, .. }
+            | Self::Arithmetic { op, .. }
+            | Self::Argument { op, .. }
             | Self::OutOfBounds { op, .. }
             | Self::Mismatch { op, .. }
             | Self::Deallocated { op }

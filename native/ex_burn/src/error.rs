@@ -4,7 +4,7 @@ use ex_burn_engine::{Error, TensorType};
 use rustler::{Encoder, Env, Term, types::map::map_new};
 
 rustler::atoms! {
-    argument, deallocated, device, dtype, epoch, expected, file, got, index, axis, invalid, message, mismatch, non_finite,
+    argument, arithmetic, deallocated, device, dtype, epoch, expected, file, got, index, axis, invalid, message, mismatch, non_finite,
     op, out_of_bounds, panic, path, reason, shape, step, unsupported, value, what,
 }
 
@@ -31,6 +31,8 @@ impl Encoder for NifError {
                 (unsupported(), vec![(dtype(), ty.name().encode(env)), (device(), on.encode(env))])
             }
             Error::Invalid { reason: why, .. } => (invalid(), vec![(reason(), why.encode(env))]),
+            Error::Arithmetic { reason: why, .. } => (arithmetic(), vec![(reason(), why.encode(env))]),
+            Error::Argument { reason: why, .. } => (argument(), vec![(reason(), why.encode(env))]),
             Error::OutOfBounds { index: i, axis: a, shape: s, .. } => (
                 out_of_bounds(),
                 vec![(index(), i.to_string().encode(env)), (axis(), a.encode(env)), (shape(), s.encode(env))],

@@ -3,6 +3,7 @@
 //! A kernel is written once for every element type and every memory layout. It reads plain [`Value`]s of one shape and
 //! makes a contiguous one.
 
+pub(crate) mod complex;
 mod conv;
 mod fold;
 mod lines;

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::ops::cast;
 use crate::ops::promote::{is_mixed, merge, operand, zip_mixed};
 use crate::program::Binary;
+use crate::scalar;
 use crate::types::{Class, TensorType, Type};
 use crate::value::Value;
 
@@ -38,7 +39,7 @@ fn wrapping(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<V
 fn exact(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
     let name = <&str>::from(op);
     if matches!(op, Binary::Quotient | Binary::Remainder) && any(&right, |n| n == 0)? {
-        return Err(Error::invalid(name, "division by zero"));
+        return Err(Error::arithmetic(name, "division by zero"));
     }
     // A signed operand of an unsigned result is a constant that fits: anything else would have made the result signed.
     let unsigned = out.dtype.class() == Class::Unsigned;
@@ -71,7 +72,11 @@ fn divide_or_choose(op: Binary, a: i128, b: i128) -> i128 {
 fn shift(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
     let name = <&str>::from(op);
     if any(&right, |n| n < 0)? {
-        return Err(Error::invalid(name, "cannot shift by a negative number"));
+        let least = smallest(&right)?;
+        return Err(Error::Argument {
+            op: name.into(),
+            reason: format!("cannot {} by {least}", name.replace('_', " ")),
+        });
     }
     let dtype = if op == Binary::LeftShift { out.dtype } else { left.dtype() };
     let left = operand(name, left, dtype, &out.shape)?;
@@ -90,13 +95,29 @@ fn sign_bits<T: Int>(x: T) -> T {
     if x < T::zero() { !T::zero() } else { T::zero() }
 }
 
+/// Powers. Of one with a negative exponent the whole part stays: nothing but for 1 and -1.
 fn pow(left: Value, right: Value, out: &TensorType) -> Result<Value> {
-    if any(&right, |n| n < 0)? {
-        return Err(Error::invalid("pow", "an integer to a negative power is no integer; use floats"));
-    }
+    let inverts = any(&right, |n| n < 0)?;
     let left = operand("pow", left, out.dtype, &out.shape)?;
-    let right = operand("pow", right, Type::U64, &out.shape)?;
-    for_int!(out.dtype, T => cpu::zip(&left, &right, wrapping_pow::<T>))
+    if !inverts {
+        let right = operand("pow", right, Type::U64, &out.shape)?;
+        return for_int!(out.dtype, T => cpu::zip(&left, &right, wrapping_pow::<T>));
+    }
+    let right = operand("pow", right, Type::S64, &out.shape)?;
+    let undefined = for_int!(out.dtype, T => cpu::zip(&left, &right, divides_by_zero::<T>))?;
+    if any(&undefined, |n| n > 0)? {
+        return Err(Error::arithmetic("pow", "0 to a negative power"));
+    }
+    for_int!(out.dtype, T => cpu::zip(&left, &right, whole_pow::<T>))
+}
+
+fn divides_by_zero<T: Int>(base: T, exponent: i64) -> u8 {
+    u8::from(base == T::zero() && exponent < 0)
+}
+
+fn whole_pow<T: Int>(base: T, exponent: i64) -> T {
+    let whole = exponent >= 0 || base == T::one() || base.wrapping_neg() == T::one();
+    if whole { wrapping_pow(base, exponent.unsigned_abs()) } else { T::zero() }
 }
 
 fn wrapping_pow<T: Int>(mut base: T, mut exponent: u64) -> T {
@@ -114,4 +135,10 @@ fn wrapping_pow<T: Int>(mut base: T, mut exponent: u64) -> T {
 /// Whether `test` holds for any element.
 fn any(x: &Value, test: impl Fn(i128) -> bool + Sync) -> Result<bool> {
     for_int!(x.dtype(), T => cpu::any(x, |x: T| test(x.widen())))
+}
+
+/// The smallest element.
+fn smallest(x: &Value) -> Result<i128> {
+    let least = for_int!(x.dtype(), T => cpu::fold::<T, cpu::Min>(x, &vec![true; x.rank()]))?;
+    Ok(scalar::to_i128(x.dtype(), &least.into_bytes()?).unwrap_or_default())
 }

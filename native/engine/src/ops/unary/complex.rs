@@ -2,6 +2,7 @@
 
 use num_complex::{Complex, Complex64};
 
+use crate::cpu::complex::{acosh, cbrt, divide, sqrt};
 use crate::cpu::{self, Cell, for_complex};
 use crate::error::{Error, Result};
 use crate::ops::cast;
@@ -34,12 +35,12 @@ pub(super) fn run(op: Unary, x: Value, out: Type) -> Result<Value> {
 fn function(op: Unary) -> Option<fn(Complex64) -> Complex64> {
     Some(match op {
         Unary::Acos => Complex::acos,
-        Unary::Acosh => Complex::acosh,
+        Unary::Acosh => acosh,
         Unary::Asin => Complex::asin,
         Unary::Asinh => Complex::asinh,
         Unary::Atan => Complex::atan,
         Unary::Atanh => Complex::atanh,
-        Unary::Cbrt => |z| Complex::from_polar(z.norm().cbrt(), z.arg() / 3.0),
+        Unary::Cbrt => cbrt,
         Unary::Conjugate => |z| z.conj(),
         Unary::Cos => Complex::cos,
         Unary::Cosh => Complex::cosh,
@@ -48,11 +49,11 @@ fn function(op: Unary) -> Option<fn(Complex64) -> Complex64> {
         Unary::Log => Complex::ln,
         Unary::Log1p => |z| (z + 1.0).ln(),
         Unary::Negate => |z| -z,
-        Unary::Rsqrt => |z| z.sqrt().inv(),
-        Unary::Sigmoid => |z| (1.0 + (-z).exp()).inv(),
+        Unary::Rsqrt => |z| divide(Complex::ONE, sqrt(z)),
+        Unary::Sigmoid => |z| divide(Complex::ONE, 1.0 + (-z).exp()),
         Unary::Sin => Complex::sin,
         Unary::Sinh => Complex::sinh,
-        Unary::Sqrt => Complex::sqrt,
+        Unary::Sqrt => sqrt,
         Unary::Tan => Complex::tan,
         Unary::Tanh => Complex::tanh,
         _ => return None,

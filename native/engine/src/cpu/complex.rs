@@ -1,0 +1,92 @@
+//! Functions of one or two complex numbers that num-complex lacks or answers with NaN where a limit exists.
+
+use num_complex::Complex64;
+use num_traits::Zero;
+
+/// The principal square root. W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987): exact zeros, no overflow
+/// between operand and result, and the limits of C99's annex G for infinite parts.
+pub(crate) fn sqrt(z: Complex64) -> Complex64 {
+    let Complex64 { re, im } = z;
+    match z {
+        _ if z.is_zero() => Complex64::new(0.0, im),
+        _ if im.is_infinite() => Complex64::new(f64::INFINITY, im),
+        _ if re.is_infinite() && im.is_nan() => Complex64::new(re.abs(), im),
+        _ if re == f64::INFINITY => Complex64::new(re, 0f64.copysign(im)),
+        _ if re == f64::NEG_INFINITY => Complex64::new(0.0, f64::INFINITY.copysign(im)),
+        _ => {
+            // Scaled by an even power of two, so that neither the sum nor the size overflows.
+            let (scale, root) = if re.abs().max(im.abs()) > 1e300 { (0.25, 2.0) } else { (1.0, 1.0) };
+            let (re, im) = (re * scale, im * scale);
+            let large = ((re.abs() + re.hypot(im)) / 2.0).sqrt();
+            let small = im.abs() / (2.0 * large);
+            let (re, im) = if re >= 0.0 { (large, small.copysign(im)) } else { (small, large.copysign(im)) };
+            Complex64::new(re * root, im * root)
+        }
+    }
+}
+
+/// The principal cube root.
+pub(crate) fn cbrt(z: Complex64) -> Complex64 {
+    let (size, angle) = (z.norm().cbrt(), z.arg() / 3.0);
+    // An infinite size times the sine of no angle is still none.
+    let im = if angle == 0.0 { angle } else { size * angle.sin() };
+    Complex64::new(size * angle.cos(), im)
+}
+
+/// The principal inverse of the hyperbolic cosine; of infinite numbers what its definition ln(z + sqrt(z^2 - 1)) gives.
+pub(crate) fn acosh(z: Complex64) -> Complex64 {
+    if z.is_infinite() { (z + sqrt(z * z - 1.0)).ln() } else { z.acosh() }
+}
+
+/// R. L. Smith, "Algorithm 116: Complex division", Communications of the ACM 5 (1962): no overflow where the quotient has
+/// none.
+pub(crate) fn divide(a: Complex64, b: Complex64) -> Complex64 {
+    if b.re.abs() >= b.im.abs() {
+        let ratio = b.im / b.re;
+        let scale = b.re + b.im * ratio;
+        Complex64::new((a.re + a.im * ratio) / scale, (a.im - a.re * ratio) / scale)
+    } else {
+        let ratio = b.re / b.im;
+        let scale = b.re * ratio + b.im;
+        Complex64::new((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale)
+    }
+}
+
+/// The principal value of a power; 0 to the power of 0 is 1, to any other power 0.
+pub(crate) fn pow(base: Complex64, exponent: Complex64) -> Complex64 {
+    let (zero, one) = (Complex64::ZERO, Complex64::ONE);
+    match (base, exponent) {
+        (_, b) if b == zero => one,
+        (a, _) if a == zero => zero,
+        (a, b) if b == one => a,
+        (a, b) if b == -one => divide(one, a),
+        (a, b) => a.powc(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(re: f64, im: f64) -> Complex64 {
+        Complex64::new(re, im)
+    }
+
+    #[test]
+    fn roots_of_what_is_large_or_infinite() {
+        assert_eq!(sqrt(of(f64::INFINITY, 3.0)), of(f64::INFINITY, 0.0));
+        assert_eq!(sqrt(of(f64::NEG_INFINITY, -3.0)), of(0.0, f64::NEG_INFINITY));
+        assert_eq!(sqrt(of(0.0, f64::INFINITY)), of(f64::INFINITY, f64::INFINITY));
+        assert_eq!(sqrt(of(-4.0, -0.0)), of(0.0, -2.0));
+        assert_eq!(sqrt(of(3e200, 4e200)), of(2e100, 1e100));
+        assert!(sqrt(of(f64::MAX, f64::MAX)).is_finite());
+        assert_eq!(cbrt(of(f64::INFINITY, 3.0)), of(f64::INFINITY, 0.0));
+        assert!((cbrt(of(0.0, -8.0)) - of(3f64.sqrt(), -1.0)).norm() < 1e-15);
+    }
+
+    #[test]
+    fn quotients_of_what_is_large_or_infinite() {
+        assert_eq!(divide(of(1e300, 1e300), of(1e300, 1e300)), of(1.0, 0.0));
+        assert_eq!(divide(of(1.0, 0.0), of(f64::INFINITY, 0.0)), of(0.0, 0.0));
+    }
+}
