@@ -10,6 +10,7 @@ defmodule ExBurn.Instruction do
   reads, or integers that stand for `s64` scalars.
   """
 
+  alias Nx.Block.LinAlg
   alias Nx.Tensor, as: T
 
   @type op :: atom() | {atom(), term()}
@@ -175,6 +176,9 @@ defmodule ExBurn.Instruction do
       {{:top_k, %{k: 2}}, [:tensor]}
 
       iex> ExBurn.Instruction.block(%Nx.Block.LinAlg.Determinant{}, [:tensor])
+      {{:linalg, :determinant}, [:tensor]}
+
+      iex> ExBurn.Instruction.block(%URI{}, [:tensor])
       :default
 
   """
@@ -200,6 +204,20 @@ defmodule ExBurn.Instruction do
         ),
         do: {{:cumulative, %{fold: unquote(fold), axis: axis, reverse: reverse}}, args}
   end
+
+  def block(%LinAlg.Cholesky{}, args), do: {{:linalg, :cholesky}, args}
+  def block(%LinAlg.Solve{}, args), do: {{:linalg, :solve}, args}
+  def block(%LinAlg.Determinant{}, args), do: {{:linalg, :determinant}, args}
+  def block(%LinAlg.LU{}, args), do: {{:linalg, :lu}, args}
+
+  def block(%LinAlg.QR{mode: mode, eps: eps}, args),
+    do: {{:linalg, {:qr, %{mode: mode, eps: eps * 1.0}}}, args}
+
+  def block(%LinAlg.Eigh{max_iter: max_iter, eps: eps}, args),
+    do: {{:linalg, {:eigh, %{max_iter: max_iter, eps: eps * 1.0}}}, args}
+
+  def block(%LinAlg.SVD{max_iter: max_iter, full_matrices?: full}, args),
+    do: {{:linalg, {:svd, %{max_iter: max_iter, full_matrices: full}}}, args}
 
   def block(_block, _args), do: :default
 
@@ -259,8 +277,13 @@ defmodule ExBurn.Instruction do
       when windowed in [:window_reduce, :window_scatter],
       do: size(operands) + size(outputs) * Enum.product(dimensions)
 
+  # Elements of the matrices, each as often as the longest of all sides; iterations come to ten such passes and more.
+  def cost({decomposition, _}, operands, outputs)
+      when decomposition in [:linalg, :triangular_solve],
+      do: 16 * (size(operands) + size(outputs)) * longest(operands)
+
   def cost({slow, _}, operands, outputs)
-      when slow in [:sort, :argsort, :top_k, :fft, :fft2, :linalg, :triangular_solve],
+      when slow in [:sort, :argsort, :top_k, :fft, :fft2],
       do: 16 * (size(operands) + size(outputs))
 
   # Steps of Halley's method on each element.
@@ -268,5 +291,6 @@ defmodule ExBurn.Instruction do
 
   def cost(_op, operands, outputs), do: size(operands) + size(outputs)
 
+  defp longest(shapes), do: shapes |> Enum.flat_map(&Enum.take(&1, -2)) |> Enum.max()
   defp size(shapes), do: Enum.reduce(shapes, 0, fn shape, acc -> acc + Enum.product(shape) end)
 end

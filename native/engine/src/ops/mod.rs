@@ -14,6 +14,7 @@ mod dot;
 mod emulate;
 mod gradient;
 mod index;
+mod linalg;
 mod promote;
 mod real;
 mod reduce;
@@ -140,6 +141,8 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         Op::Argsort(attrs) => one(sort::argsort(attrs, call)),
         Op::TopK(attrs) => sort::top_k(attrs, call),
         Op::WindowReduce(attrs) => one(window::reduce(attrs, call)),
+        Op::TriangularSolve(attrs) => linalg::triangular_solve(attrs, call),
+        Op::Linalg(op) => linalg::linalg(op, call),
         Op::While(_) => crate::exec::while_loop(call),
         Op::Cond(_) => crate::exec::cond(call),
         Op::StopGrad => one(autodiff::stop_grad(call)),
@@ -150,8 +153,6 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         | Op::AllClose(_)
         | Op::Fft(_)
         | Op::Fft2(_)
-        | Op::TriangularSolve(_)
-        | Op::Linalg(_)
         | Op::Hook(_)
         | Op::RuntimeCall(_) => Err(call.unsupported()),
     }

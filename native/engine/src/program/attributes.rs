@@ -381,23 +381,24 @@ pub struct AllClose {
     pub atol: f64,
 }
 
-/// Transposition applied to the matrix of a triangular system.
+/// What is done to the matrix of a triangular system first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum TransformA {
     None,
     Transpose,
+    Conjugate,
 }
 
 /// Solution of a triangular system. Operands: matrix, right-hand side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriangularSolve {
-    /// Lower or upper triangle.
+    /// Which triangle of the matrix is read: the lower or the upper.
     pub lower: bool,
-    /// `a x = b`, else `x a = b`.
+    /// `op(a) x = b`, else `x op(a) = b`.
     pub left_side: bool,
-    /// Transposition of the matrix.
+    /// `op`.
     pub transform_a: TransformA,
 }
 
@@ -415,6 +416,17 @@ pub enum QrMode {
 pub struct Qr {
     /// Shape of the factors.
     pub mode: QrMode,
+    /// Elements of at most this magnitude become zero.
+    pub eps: f64,
+}
+
+/// An eigendecomposition of a Hermitian matrix. Both options steer the iteration of small `f32` matrices alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Eigh {
+    /// Most rounds of rotations.
+    pub max_iter: usize,
+    /// Tolerance.
+    pub eps: f64,
 }
 
 /// A singular value decomposition.
@@ -422,6 +434,8 @@ pub struct Qr {
 pub struct Svd {
     /// Whether `u` and `vt` are square.
     pub full_matrices: bool,
+    /// Most iterations, for small `f32` matrices alone.
+    pub max_iter: usize,
 }
 
 /// Dense linear algebra over the last two axes, batched over the others.
@@ -440,7 +454,7 @@ pub enum Linalg {
     /// `{p, l, u}`.
     Lu,
     /// `{eigenvalues, eigenvectors}` of a Hermitian matrix.
-    Eigh,
+    Eigh(Eigh),
     /// `{u, s, vt}`.
     Svd(Svd),
 }

@@ -1,0 +1,84 @@
+//! Tensors as batches of matrices.
+
+use faer::{Mat, MatRef};
+use rayon::prelude::*;
+
+use super::Failure;
+use super::field::Field;
+use crate::error::Result;
+use crate::ops::{Call, cast};
+use crate::types::TensorType;
+use crate::value::Value;
+
+/// Matrices of one size, one after the other in row-major order.
+pub(super) struct Batch<F> {
+    elements: Vec<F>,
+    count: usize,
+    rows: usize,
+    columns: usize,
+}
+
+impl<F: Field> Batch<F> {
+    /// The last two axes of `value` as matrices.
+    pub(super) fn of_matrices(value: &Value) -> Result<Self> {
+        let shape = value.shape();
+        let (batch, matrix) = shape.split_at(shape.len() - 2);
+        Ok(Self { elements: F::read(value)?, count: batch.iter().product(), rows: matrix[0], columns: matrix[1] })
+    }
+
+    /// The right-hand sides `value` of systems of the matrices `a`: a matrix for each, or a vector, which is taken as a
+    /// column. `None` when there is not one for each.
+    pub(super) fn beside(a: &Value, value: &Value) -> Result<Option<Self>> {
+        let (of, shape) = (a.shape(), value.shape());
+        let batch = &of[..of.len() - 2];
+        let matrix = match shape.strip_prefix(batch) {
+            Some(&[rows]) => [rows, 1],
+            Some(&[rows, columns]) => [rows, columns],
+            _ => return Ok(None),
+        };
+        let [rows, columns] = matrix;
+        Ok(Some(Self { elements: F::read(value)?, count: batch.iter().product(), rows, columns }))
+    }
+
+    fn matrix(&self, number: usize) -> MatRef<'_, F> {
+        let size = self.rows * self.columns;
+        MatRef::from_row_major_slice(&self.elements[number * size..][..size], self.rows, self.columns)
+    }
+}
+
+/// `f` of the first matrices of all batches, of the second ones and so on.
+pub(super) fn map<F: Field>(
+    batches: &[Batch<F>],
+    f: &(dyn Fn(&[MatRef<'_, F>]) -> Result<Vec<Mat<F>>, Failure> + Sync),
+) -> Result<Vec<Vec<Mat<F>>>, Failure> {
+    // Matrices that one thread takes at once, so that it has something to do.
+    const ELEMENTS: usize = 4096;
+    let one = |number: usize| {
+        let matrices: Vec<MatRef<'_, F>> = batches.iter().map(|batch| batch.matrix(number)).collect();
+        f(&matrices)
+    };
+    let Batch { count, rows, columns, .. } = batches[0];
+    let together = ELEMENTS / (rows * columns).max(1) + 1;
+    if count <= together {
+        return (0..count).map(one).collect();
+    }
+    (0..count).into_par_iter().with_min_len(together).map(one).collect()
+}
+
+/// A tensor of the declared type from the matrices of a batch.
+pub(super) fn write<'a, F: Field>(
+    out: &TensorType,
+    matrices: impl Iterator<Item = &'a Mat<F>>,
+    call: &Call<'_>,
+) -> Result<Value> {
+    let mut elements = Vec::new();
+    for matrix in matrices {
+        for i in 0..matrix.nrows() {
+            elements.extend((0..matrix.ncols()).map(|j| matrix[(i, j)]));
+        }
+    }
+    if Some(elements.len()) != out.checked_len() {
+        return Err(call.invalid(format!("makes {} elements, declared is {out}", elements.len())));
+    }
+    cast(F::write(&out.shape, elements, call.device), out.dtype)
+}

@@ -1,0 +1,34 @@
+//! Singular value decomposition.
+
+use faer::{Mat, MatRef};
+
+use super::eigh::orientation;
+use super::field::Field;
+use super::{is_finite, nan};
+
+/// `[u, s, vt]` with `a = u diag(s) vt` and `s` falling; `u` and `vt` are square if `full`, else as narrow as `s`.
+///
+/// Singular vectors come in pairs with a common sign. As `Nx.LinAlg.svd/2` has it, which finds those of the shorter side
+/// as eigenvectors, the largest element of each of these is positive. A matrix of zeros has unit vectors.
+pub(super) fn svd<F: Field>(a: MatRef<'_, F>, full: bool) -> Vec<Mat<F>> {
+    let (m, n) = (a.nrows(), a.ncols());
+    let k = m.min(n);
+    let (wide, high) = if full { (m, n) } else { (k, k) };
+    if is_zero(a) {
+        return vec![Mat::identity(m, wide), Mat::zeros(k, 1), Mat::identity(high, n)];
+    }
+    let decomposed = is_finite(a).then(|| if full { a.svd() } else { a.thin_svd() }.ok()).flatten();
+    let Some(svd) = decomposed else { return vec![nan(m, wide), nan(k, 1), nan(high, n)] };
+    let (mut u, mut v) = (svd.U().to_owned(), svd.V().to_owned());
+    for j in 0..k {
+        let phase = orientation(if m < n { u.as_ref() } else { v.as_ref() }, j);
+        (0..m).for_each(|i| u[(i, j)] *= phase);
+        (0..n).for_each(|i| v[(i, j)] *= phase);
+    }
+    let s = Mat::from_fn(k, 1, |i, _| svd.S().column_vector()[i]);
+    vec![u, s, Mat::from_fn(high, n, |i, j| v[(j, i)].conjugate())]
+}
+
+fn is_zero<F: Field>(a: MatRef<'_, F>) -> bool {
+    (0..a.ncols()).all(|j| (0..a.nrows()).all(|i| a[(i, j)].is_zero()))
+}
