@@ -205,6 +205,18 @@ defmodule ExBurn.Instruction do
         do: {{:cumulative, %{fold: unquote(fold), axis: axis, reverse: reverse}}, args}
   end
 
+  def block(%module{eps: eps, length: length, axis: axis}, args)
+      when module in [Nx.Block.RFFT, Nx.Block.IRFFT] do
+    transform = if module == Nx.Block.RFFT, do: :rfft, else: :irfft
+    {{:fft, %{transform: transform, eps: eps * 1.0, length: length, axis: axis}}, args}
+  end
+
+  def block(%module{eps: eps, lengths: lengths, axes: axes}, args)
+      when module in [Nx.Block.FFT2, Nx.Block.IFFT2] do
+    transform = if module == Nx.Block.FFT2, do: :fft, else: :ifft
+    {{:fft2, %{transform: transform, eps: eps * 1.0, lengths: lengths, axes: axes}}, args}
+  end
+
   def block(%LinAlg.Cholesky{}, args), do: {{:linalg, :cholesky}, args}
   def block(%LinAlg.Solve{}, args), do: {{:linalg, :solve}, args}
   def block(%LinAlg.Determinant{}, args), do: {{:linalg, :determinant}, args}

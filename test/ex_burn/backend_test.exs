@@ -46,10 +46,6 @@ defmodule ExBurn.BackendTest do
     assert_raise Error, "from_binary of u4 is not implemented on cpu", fn ->
       Nx.tensor([1, 2, 3], type: :u4)
     end
-
-    assert_raise Error, "fft of c64 is not implemented on cpu", fn ->
-      Nx.fft(Nx.tensor([1.0, 2.0]))
-    end
   end
 
   test "an index outside of its axis raises as Nx does" do

@@ -4,13 +4,8 @@ use ex_burn_engine::{Error, TensorType};
 use rustler::{Encoder, Env, Term, types::map::map_new};
 
 rustler::atoms! {
-<<<<<<< HEAD
     argument, arithmetic, deallocated, device, dtype, epoch, expected, file, got, index, axis, invalid, message, mismatch, non_finite,
     op, out_of_bounds, panic, path, reason, shape, step, unsupported, value, what,
-=======
-    argument, deallocated, device, dtype, epoch, expected, file, got, index, axis, invalid, message, mismatch, non_finite,
-    op, out_of_bounds, panic, path, reason, shape, step, unsupported, value, what,
->>>>>>> a3674cf (Decompose matrices and solve systems natively)
 }
 
 /// An engine error on its way to the BEAM.

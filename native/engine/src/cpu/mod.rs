@@ -42,7 +42,7 @@ fn memory(value: &Value) -> Result<&FlexTensor> {
 }
 
 /// A contiguous value of `shape` with the elements `data`.
-fn value<T: Cell>(shape: &[usize], data: Vec<T>) -> Value {
+pub(crate) fn value<T: Cell>(shape: &[usize], data: Vec<T>) -> Value {
     let layout = Layout::contiguous(stored_shape(T::TYPE, shape));
     Value::from_flex(T::TYPE, FlexTensor::new(Bytes::from_elems(data), layout, T::TYPE.storage()))
 }

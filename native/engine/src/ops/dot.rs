@@ -11,6 +11,10 @@ use crate::program::Dot;
 use crate::types::Type;
 use crate::value::Value;
 
+/// `f32` operands of up to this many elements are summed in double precision and rounded once, as `Nx.BinaryBackend` does:
+/// for them it costs next to nothing.
+const SMALL: usize = 256;
+
 pub(super) fn dot(attrs: &Dot, mut call: Call<'_>) -> Result<Value> {
     let [lhs, rhs] = call.args()?;
     let out = call.out()?;
@@ -33,7 +37,10 @@ pub(super) fn dot(attrs: &Dot, mut call: Call<'_>) -> Result<Value> {
     if out.dtype.is_complex() {
         return bilinear(lhs, rhs, out.dtype, product);
     }
-    let compute = compute_type(out.dtype);
+    let compute = match compute_type(out.dtype) {
+        Type::F32 if lhs.len().max(rhs.len()) <= SMALL => Type::F64,
+        other => other,
+    };
     cast(product(cast(lhs, compute)?, cast(rhs, compute)?)?, out.dtype)
 }
 

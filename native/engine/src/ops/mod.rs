@@ -12,6 +12,7 @@ mod conv;
 mod create;
 mod dot;
 mod emulate;
+mod fft;
 mod gradient;
 mod index;
 mod linalg;
@@ -141,6 +142,8 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         Op::Argsort(attrs) => one(sort::argsort(attrs, call)),
         Op::TopK(attrs) => sort::top_k(attrs, call),
         Op::WindowReduce(attrs) => one(window::reduce(attrs, call)),
+        Op::Fft(attrs) => one(fft::fft(attrs, call)),
+        Op::Fft2(attrs) => one(fft::fft2(attrs, call)),
         Op::TriangularSolve(attrs) => linalg::triangular_solve(attrs, call),
         Op::Linalg(op) => linalg::linalg(op, call),
         Op::While(_) => crate::exec::while_loop(call),
@@ -151,8 +154,6 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         | Op::CustomReduce(_)
         | Op::CustomWindowReduce(_)
         | Op::AllClose(_)
-        | Op::Fft(_)
-        | Op::Fft2(_)
         | Op::Hook(_)
         | Op::RuntimeCall(_) => Err(call.unsupported()),
     }

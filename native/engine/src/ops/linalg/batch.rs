@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use super::Failure;
 use super::field::Field;
+use crate::cpu::{self, View};
 use crate::error::Result;
 use crate::ops::{Call, cast};
 use crate::types::TensorType;
@@ -23,7 +24,7 @@ impl<F: Field> Batch<F> {
     pub(super) fn of_matrices(value: &Value) -> Result<Self> {
         let shape = value.shape();
         let (batch, matrix) = shape.split_at(shape.len() - 2);
-        Ok(Self { elements: F::read(value)?, count: batch.iter().product(), rows: matrix[0], columns: matrix[1] })
+        Ok(Self { elements: elements(value)?, count: batch.iter().product(), rows: matrix[0], columns: matrix[1] })
     }
 
     /// The right-hand sides `value` of systems of the matrices `a`: a matrix for each, or a vector, which is taken as a
@@ -37,13 +38,19 @@ impl<F: Field> Batch<F> {
             _ => return Ok(None),
         };
         let [rows, columns] = matrix;
-        Ok(Some(Self { elements: F::read(value)?, count: batch.iter().product(), rows, columns }))
+        Ok(Some(Self { elements: elements(value)?, count: batch.iter().product(), rows, columns }))
     }
 
     fn matrix(&self, number: usize) -> MatRef<'_, F> {
         let size = self.rows * self.columns;
         MatRef::from_row_major_slice(&self.elements[number * size..][..size], self.rows, self.columns)
     }
+}
+
+/// The elements of a value in row-major order.
+fn elements<F: Field>(value: &Value) -> Result<Vec<F>> {
+    let value = cast(value.clone(), F::TYPE)?.contiguous();
+    Ok(View::<F>::new(&value)?[..value.len()].to_vec())
 }
 
 /// `f` of the first matrices of all batches, of the second ones and so on.
@@ -80,5 +87,5 @@ pub(super) fn write<'a, F: Field>(
     if Some(elements.len()) != out.checked_len() {
         return Err(call.invalid(format!("makes {} elements, declared is {out}", elements.len())));
     }
-    cast(F::write(&out.shape, elements, call.device), out.dtype)
+    cast(cpu::value(&out.shape, elements), out.dtype)
 }

@@ -2,21 +2,17 @@
 
 use std::fmt::Debug;
 
-use burn_backend::TensorData;
 use faer::traits::ComplexField;
+use num_complex::Complex64;
 use num_traits::NumAssign;
 
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::ops::cast;
-use crate::types::Type;
-use crate::value::Value;
+use crate::cpu::Cell;
 
 /// A real or complex number of double precision.
 ///
 /// Decompositions of `f32` and of the types of 16 bits are computed in `f64` too: it costs at most twice the time, its
 /// results are right to the last digit of the type, and the machine code for other types need not exist.
-pub(super) trait Field: ComplexField<Real = f64> + NumAssign + Copy + Debug + Send + Sync + 'static {
+pub(super) trait Field: ComplexField<Real = f64> + NumAssign + Cell + Debug {
     /// Whether numbers have an imaginary part.
     const COMPLEX: bool;
 
@@ -42,16 +38,6 @@ pub(super) trait Field: ComplexField<Real = f64> + NumAssign + Copy + Debug + Se
 
     /// Each part multiplied with a real number.
     fn times(self, real: f64) -> Self;
-
-    /// The elements of a value, in row-major order.
-    ///
-    /// # Errors
-    ///
-    /// When the device fails to give the data back.
-    fn read(value: &Value) -> Result<Vec<Self>>;
-
-    /// A value of the type of such numbers from its elements.
-    fn write(shape: &[usize], elements: Vec<Self>, device: &Device) -> Value;
 }
 
 impl Field for f64 {
@@ -80,13 +66,32 @@ impl Field for f64 {
     fn times(self, real: f64) -> Self {
         self * real
     }
+}
 
-    fn read(value: &Value) -> Result<Vec<Self>> {
-        let data = cast(value.clone(), Type::F64)?.into_data()?;
-        data.try_into_vec().map_err(|e| Error::invalid("linalg", format!("{e:?}")))
+impl Field for Complex64 {
+    const COMPLEX: bool = true;
+
+    fn of(real: f64) -> Self {
+        Self::new(real, 0.0)
     }
 
-    fn write(shape: &[usize], elements: Vec<Self>, device: &Device) -> Value {
-        Value::from_data(Type::F64, TensorData::new(elements, shape.to_vec()), device)
+    fn re(self) -> f64 {
+        self.re
+    }
+
+    fn conjugate(self) -> Self {
+        self.conj()
+    }
+
+    fn magnitude(self) -> f64 {
+        self.norm()
+    }
+
+    fn is_number(self) -> bool {
+        self.is_finite()
+    }
+
+    fn times(self, real: f64) -> Self {
+        self * real
     }
 }

@@ -14,6 +14,7 @@ mod svd;
 mod triangular;
 
 use faer::{Mat, MatRef};
+use num_complex::Complex64;
 
 use self::batch::{Batch, write};
 use self::field::Field;
@@ -46,6 +47,7 @@ pub(super) fn linalg(op: &Linalg, mut call: Call<'_>) -> Result<Vec<Value>> {
     check(&call, &operands, matches!(op, Linalg::Qr(_) | Linalg::Svd(_)))?;
     // The permutation of an LU decomposition has the operand's type, all other results a type for fractions.
     match call.outputs.last().map(|out| out.dtype) {
+        Some(Type::C64 | Type::C128) => each::<Complex64>(&call, &operands, &|matrices| decompose(op, matrices)),
         Some(Type::F64) => each::<f64>(&call, &operands, &|matrices| decompose(op, matrices)),
         _ => each::<f64>(&call, &operands, &|matrices| defined::decompose_f32(op, matrices)),
     }
@@ -56,7 +58,10 @@ pub(super) fn triangular_solve(attrs: &TriangularSolve, mut call: Call<'_>) -> R
     let operands = call.args::<2>()?.to_vec();
     check(&call, &operands, false)?;
     let is_vector = operands[1].rank() < operands[0].rank();
-    each::<f64>(&call, &operands, &|matrices| Ok(vec![solve_triangular(attrs, is_vector, matrices[0], matrices[1])?]))
+    if call.out()?.dtype.is_complex() {
+        return each::<Complex64>(&call, &operands, &|matrices| solve_triangular(attrs, is_vector, matrices));
+    }
+    each::<f64>(&call, &operands, &|matrices| solve_triangular(attrs, is_vector, matrices))
 }
 
 /// Refuses what is no batch of matrices, square ones unless `oblong`.
@@ -112,9 +117,9 @@ fn decompose<F: Field>(op: &Linalg, operands: &[MatRef<'_, F>]) -> Result<Vec<Ma
 fn solve_triangular<F: Field>(
     attrs: &TriangularSolve,
     is_vector: bool,
-    a: MatRef<'_, F>,
-    b: MatRef<'_, F>,
-) -> Result<Mat<F>, Failure> {
+    operands: &[MatRef<'_, F>],
+) -> Result<Vec<Mat<F>>, Failure> {
+    let (a, b) = (operands[0], operands[1]);
     let conjugated = match attrs.transform_a {
         TransformA::Conjugate if F::COMPLEX => Some(Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].conjugate())),
         _ => None,
@@ -124,9 +129,9 @@ fn solve_triangular<F: Field>(
     let a = if transposed { a.transpose() } else { a };
     let lower = attrs.lower != transposed;
     if attrs.left_side || is_vector {
-        return triangular::solve(a, lower, b.to_owned());
+        return Ok(vec![triangular::solve(a, lower, b.to_owned())?]);
     }
-    Ok(triangular::solve(a, lower, b.transpose().to_owned())?.transpose().to_owned())
+    Ok(vec![triangular::solve(a, lower, b.transpose().to_owned())?.transpose().to_owned()])
 }
 
 /// A matrix of NaN.
