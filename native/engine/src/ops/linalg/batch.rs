@@ -11,6 +11,9 @@ use crate::ops::{Call, cast};
 use crate::types::TensorType;
 use crate::value::Value;
 
+/// The results for one matrix, with the right-hand sides of a system.
+pub(super) type Decomposition<'a, F> = &'a (dyn Fn(&[MatRef<'_, F>]) -> Result<Vec<Mat<F>>, Failure> + Sync);
+
 /// Matrices of one size, one after the other in row-major order.
 pub(super) struct Batch<F> {
     elements: Vec<F>,
@@ -54,10 +57,7 @@ fn elements<F: Field>(value: &Value) -> Result<Vec<F>> {
 }
 
 /// `f` of the first matrices of all batches, of the second ones and so on.
-pub(super) fn map<F: Field>(
-    batches: &[Batch<F>],
-    f: &(dyn Fn(&[MatRef<'_, F>]) -> Result<Vec<Mat<F>>, Failure> + Sync),
-) -> Result<Vec<Vec<Mat<F>>>, Failure> {
+pub(super) fn map<F: Field>(batches: &[Batch<F>], f: Decomposition<'_, F>) -> Result<Vec<Vec<Mat<F>>>, Failure> {
     // Matrices that one thread takes at once, so that it has something to do.
     const ELEMENTS: usize = 4096;
     let one = |number: usize| {

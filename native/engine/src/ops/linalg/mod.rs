@@ -16,7 +16,7 @@ mod triangular;
 use faer::{Mat, MatRef};
 use num_complex::Complex64;
 
-use self::batch::{Batch, write};
+use self::batch::{Batch, Decomposition, write};
 use self::field::Field;
 use self::lu::Lu;
 use crate::error::{Error, Result};
@@ -76,11 +76,7 @@ fn check(call: &Call<'_>, operands: &[Value], oblong: bool) -> Result<()> {
 }
 
 /// The results of `f` for each matrix of a batch, or for each pair of matrices.
-fn each<F: Field>(
-    call: &Call<'_>,
-    operands: &[Value],
-    f: &(dyn Fn(&[MatRef<'_, F>]) -> Result<Vec<Mat<F>>, Failure> + Sync),
-) -> Result<Vec<Value>> {
+fn each<F: Field>(call: &Call<'_>, operands: &[Value], f: Decomposition<'_, F>) -> Result<Vec<Value>> {
     let unfit = || {
         let types: Vec<String> = operands.iter().map(|operand| operand.ty().to_string()).collect();
         call.invalid(format!("{} make no systems", types.join(" and ")))
