@@ -19,7 +19,7 @@ use faer::{Mat, MatRef};
 
 use super::lu::{Lu, determinant};
 use super::{Failure, decompose};
-use crate::program::{Eigh, Linalg, Svd};
+use crate::program::{Eigh, Linalg, Qr, Svd};
 
 /// Matrices with more rows or columns are not computed by definition.
 const LARGEST: usize = 5;
@@ -44,12 +44,19 @@ pub(super) fn decompose_f32(op: &Linalg, operands: &[MatRef<'_, f64>]) -> Result
         Linalg::Determinant => Ok(vec![Mat::from_fn(1, 1, |_, _| determinant(a, round))]),
         Linalg::Lu => Ok(Lu::by_columns(a, round).factors().into()),
         Linalg::Solve => Ok(vec![Lu::by_columns(a, round).solve(operands[1], round)?]),
-        Linalg::Qr(qr) => Ok(qr::qr(a, qr.mode, round(qr.eps)).into()),
+        Linalg::Qr(attrs) => Ok(qr(a, attrs)),
         // Definitions for matrices of two rows and more.
         Linalg::Eigh(attrs) if a.nrows() > 1 => Ok(eigh(decompose(op, operands)?, a, attrs)),
         Linalg::Svd(attrs) if a.nrows().min(a.ncols()) > 1 => Ok(svd(decompose(op, operands)?, a, attrs)),
         Linalg::Eigh(_) | Linalg::Svd(_) => decompose(op, operands),
     }
+}
+
+fn qr(a: MatRef<'_, f64>, attrs: &Qr) -> Vec<Mat<f64>> {
+    let [q, r] = qr::qr(a, attrs.mode, round(attrs.eps));
+    // The definition of singular values counts on what rounding has left below the diagonal; nobody else does.
+    let r = Mat::from_fn(r.nrows(), r.ncols(), |i, j| if i <= j { r[(i, j)] } else { 0.0 });
+    vec![q, r]
 }
 
 /// How far a definition may be from the right answer.

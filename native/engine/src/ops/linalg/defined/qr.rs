@@ -1,4 +1,4 @@
-//! The definition of the QR decomposition: reflections as full matrices.
+//! The definition of the QR decomposition: reflections as full matrices. Below its diagonal, `R` has rounding errors.
 
 use faer::{Mat, MatRef};
 
@@ -16,9 +16,7 @@ pub(super) fn qr(a: MatRef<'_, f64>, mode: QrMode, eps: f64) -> [Mat<f64>; 2] {
         q = dot(q.as_ref(), h.as_ref());
     }
     let k = if mode == QrMode::Complete { m } else { m.min(n) };
-    // Whatever rounding has left below the diagonal is 0.
-    let r = Mat::from_fn(k, n, |i, j| if i <= j { r[(i, j)] } else { 0.0 });
-    [cleaned(q.get(.., ..k), eps), cleaned(r.as_ref(), eps)]
+    [cleaned(q.get(.., ..k), eps), cleaned(r.get(..k, ..), eps)]
 }
 
 /// The matrix that sends column `i` of `r`, from its diagonal down, to the positive axis.
