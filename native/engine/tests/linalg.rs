@@ -334,18 +334,33 @@ fn sixteen_bits_are_computed_in_more() {
 #[test]
 fn calls_without_sense_are_errors() {
     let a = tensor(Type::F32, &[2, 3], &[1.0; 6]);
-    let message = error(Op::Linalg(Linalg::Cholesky), from_ref(&a), &ty(Type::F32, &[2, 3]));
-    assert_eq!(message, "cholesky: needs a batch of square matrices, got shape [2, 3]");
-    let message = error(Op::Linalg(Linalg::Determinant), &[vector(Type::F32, &[1.0])], &ty(Type::F32, &[]));
-    assert_eq!(message, "determinant: needs a batch of square matrices, got shape [1]");
     let square = tensor(Type::F32, &[2, 2], &[1.0, 0.0, 0.0, 1.0]);
-    let message = error(Op::Linalg(Linalg::Solve), &[square.clone(), a.clone()], &ty(Type::F32, &[3, 3]));
-    assert_eq!(message, "solve: makes 6 elements, declared is f32[3,3]");
-    let message =
-        error(Op::Linalg(Linalg::Solve), &[square.clone(), vector(Type::F32, &[1.0; 3])], &ty(Type::F32, &[3]));
+    let refused = |op: Linalg, inputs: &[&Value], shape: &[usize]| {
+        let inputs: Vec<Value> = inputs.iter().copied().cloned().collect();
+        error(Op::Linalg(op), &inputs, &ty(Type::F32, shape))
+    };
+    let message = refused(Linalg::Cholesky, &[&a], &[2, 3]);
+    assert_eq!(message, "cholesky: needs square matrices, got f32[2,3]");
+    let message = refused(Linalg::Determinant, &[&vector(Type::F32, &[1.0])], &[]);
+    assert_eq!(message, "determinant: needs a batch of matrices, got f32[1]");
+    let message = refused(Linalg::Solve, &[&square, &a], &[3, 3]);
+    assert_eq!(message, "solve: the operands make a result of shape [2, 3], not [3, 3]");
+    let message = refused(Linalg::Solve, &[&square, &vector(Type::F32, &[1.0; 3])], &[3]);
     assert_eq!(message, "solve: f32[2,2] and f32[3] make no systems");
-    let message = error(Op::Linalg(Linalg::Lu), from_ref(&square), &ty(Type::F32, &[2, 2]));
-    assert_eq!(message, "lu: makes 3 results, 1 declared");
-    let message = error(Op::Linalg(Linalg::Cholesky), &[tracked(&square)], &ty(Type::F32, &[2, 2]));
+    let message = refused(Linalg::Lu, &[&square], &[2, 2]);
+    assert_eq!(message, "lu: makes results of shapes [[2, 2], [2, 2], [2, 2]], not [[2, 2]]");
+    let message = refused(Linalg::Cholesky, &[&tracked(&square)], &[2, 2]);
     assert_eq!(message, "cholesky: has no gradient in a training step; compute it outside of the model");
+}
+
+#[test]
+fn results_larger_than_memory_are_errors() {
+    const ROWS: usize = 400_000;
+    let tall = tensor(Type::F32, &[ROWS, 1], &vec![1.0; ROWS]);
+    let full = [(Type::F32, vec![ROWS, ROWS]), (Type::F32, vec![1]), (Type::F32, vec![1, 1])];
+    let message = try_linalg(Linalg::Svd(SVD), &[tall.clone()], &full).expect_err("too large").to_string();
+    assert_eq!(message, "svd: a result is larger than memory");
+    let thin = Linalg::Svd(Svd { full_matrices: false, ..SVD });
+    let got = linalg(thin, &tall, &[&[ROWS, 1], &[1], &[1, 1]]);
+    assert_close("s", &got[1], &[(ROWS as f64).sqrt()], 1e-6);
 }

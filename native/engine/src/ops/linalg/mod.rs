@@ -19,10 +19,11 @@ use num_complex::Complex64;
 use self::batch::{Batch, Decomposition, write};
 use self::field::Field;
 use self::lu::Lu;
+use crate::device::host_memory;
 use crate::error::{Error, Result};
-use crate::ops::Call;
 use crate::ops::autodiff::is_tracked;
-use crate::program::{Linalg, QrMode, TransformA, TriangularSolve};
+use crate::ops::{Call, check};
+use crate::program::{Linalg, Qr, QrMode, Svd, TransformA, TriangularSolve};
 use crate::types::Type;
 use crate::value::Value;
 
@@ -44,7 +45,15 @@ pub(super) fn linalg(op: &Linalg, mut call: Call<'_>) -> Result<Vec<Value>> {
         Linalg::Solve => call.args::<2>()?.to_vec(),
         _ => call.args::<1>()?.to_vec(),
     };
-    check(&call, &operands, matches!(op, Linalg::Qr(_) | Linalg::Svd(_)))?;
+    let (m, n) = matrix(&call, &operands)?;
+    if m != n && !matches!(op, Linalg::Qr(_) | Linalg::Svd(_)) {
+        return Err(call.invalid(format!("needs square matrices, got {}", operands[0].ty())));
+    }
+    if *op == Linalg::Solve {
+        check::result_shape(&call, &operands[1].shape())?;
+    } else {
+        check_results(&call, &operands[0], &shapes(op, m, n))?;
+    }
     // The permutation of an LU decomposition has the operand's type, all other results a type for fractions.
     match call.outputs.last().map(|out| out.dtype) {
         Some(Type::C64 | Type::C128) => each::<Complex64>(&call, &operands, &|matrices| decompose(op, matrices)),
@@ -56,7 +65,11 @@ pub(super) fn linalg(op: &Linalg, mut call: Call<'_>) -> Result<Vec<Value>> {
 /// The solution of triangular systems.
 pub(super) fn triangular_solve(attrs: &TriangularSolve, mut call: Call<'_>) -> Result<Vec<Value>> {
     let operands = call.args::<2>()?.to_vec();
-    check(&call, &operands, false)?;
+    let (m, n) = matrix(&call, &operands)?;
+    if m != n {
+        return Err(call.invalid(format!("needs square matrices, got {}", operands[0].ty())));
+    }
+    check::result_shape(&call, &operands[1].shape())?;
     let is_vector = operands[1].rank() < operands[0].rank();
     if call.out()?.dtype.is_complex() {
         return each::<Complex64>(&call, &operands, &|matrices| solve_triangular(attrs, is_vector, matrices));
@@ -64,15 +77,46 @@ pub(super) fn triangular_solve(attrs: &TriangularSolve, mut call: Call<'_>) -> R
     each::<f64>(&call, &operands, &|matrices| solve_triangular(attrs, is_vector, matrices))
 }
 
-/// Refuses what is no batch of matrices, square ones unless `oblong`.
-fn check(call: &Call<'_>, operands: &[Value], oblong: bool) -> Result<()> {
+/// Rows and columns of the first operand's matrices.
+fn matrix(call: &Call<'_>, operands: &[Value]) -> Result<(usize, usize)> {
     if operands.iter().any(is_tracked) {
         return Err(call.invalid("has no gradient in a training step; compute it outside of the model"));
     }
     match operands[0].shape()[..] {
-        [.., m, n] if m == n || oblong => Ok(()),
-        ref shape => Err(call.invalid(format!("needs a batch of square matrices, got shape {shape:?}"))),
+        [.., m, n] => Ok((m, n)),
+        _ => Err(call.invalid(format!("needs a batch of matrices, got {}", operands[0].ty()))),
     }
+}
+
+/// Shapes of what a decomposition makes of an `m` x `n` matrix.
+fn shapes(op: &Linalg, m: usize, n: usize) -> Vec<Vec<usize>> {
+    let k = m.min(n);
+    match op {
+        Linalg::Cholesky | Linalg::Solve => vec![vec![n, n]],
+        Linalg::Determinant => vec![vec![]],
+        Linalg::Lu => vec![vec![n, n]; 3],
+        Linalg::Eigh(_) => vec![vec![n], vec![n, n]],
+        Linalg::Qr(Qr { mode: QrMode::Complete, .. }) => vec![vec![m, m], vec![m, n]],
+        Linalg::Qr(_) => vec![vec![m, k], vec![k, n]],
+        Linalg::Svd(Svd { full_matrices: true, .. }) => vec![vec![m, m], vec![k], vec![n, n]],
+        Linalg::Svd(_) => vec![vec![m, k], vec![k], vec![k, n]],
+    }
+}
+
+/// Refuses declared results other than those of the given shapes, for each matrix of `a`, before memory is spent on them.
+fn check_results(call: &Call<'_>, a: &Value, shapes: &[Vec<usize>]) -> Result<()> {
+    let batch = &a.shape()[..a.rank() - 2];
+    let made: Vec<Vec<usize>> = shapes.iter().map(|shape| [batch, shape].concat()).collect();
+    let declared: Vec<&[usize]> = call.outputs.iter().map(|out| &out.shape[..]).collect();
+    if made != declared {
+        return Err(call.invalid(format!("makes results of shapes {made:?}, not {declared:?}")));
+    }
+    let largest = made.iter().map(|shape| shape.iter().map(|&n| n as f64).product::<f64>()).fold(0.0, f64::max);
+    // In double precision, as the crate makes it and as the tensor holds it.
+    if largest * (2 * size_of::<Complex64>()) as f64 > host_memory() as f64 {
+        return Err(call.invalid("a result is larger than memory"));
+    }
+    Ok(())
 }
 
 /// The results of `f` for each matrix of a batch, or for each pair of matrices.
@@ -89,10 +133,7 @@ fn each<F: Field>(call: &Call<'_>, operands: &[Value], f: Decomposition<'_, F>) 
         Failure::Singular => Error::Argument { op: call.op.name(), reason: "can't solve for singular matrix".into() },
         Failure::Unfit => unfit(),
     })?;
-    if results.iter().any(|made| made.len() != call.outputs.len()) {
-        return Err(call.invalid(format!("makes {} results, {} declared", results[0].len(), call.outputs.len())));
-    }
-    call.outputs.iter().enumerate().map(|(i, out)| write(out, results.iter().map(|made| &made[i]), call)).collect()
+    call.outputs.iter().enumerate().map(|(i, out)| write(out, results.iter().map(|made| &made[i]))).collect()
 }
 
 /// The results for one matrix, with the right-hand sides of a system.
