@@ -358,7 +358,7 @@ fn results_larger_than_memory_are_errors() {
     const ROWS: usize = 400_000;
     let tall = tensor(Type::F32, &[ROWS, 1], &vec![1.0; ROWS]);
     let full = [(Type::F32, vec![ROWS, ROWS]), (Type::F32, vec![1]), (Type::F32, vec![1, 1])];
-    let message = try_linalg(Linalg::Svd(SVD), &[tall.clone()], &full).expect_err("too large").to_string();
+    let message = try_linalg(Linalg::Svd(SVD), from_ref(&tall), &full).expect_err("too large").to_string();
     assert_eq!(message, "svd: a result is larger than memory");
     let thin = Linalg::Svd(Svd { full_matrices: false, ..SVD });
     let got = linalg(thin, &tall, &[&[ROWS, 1], &[1], &[1, 1]]);

@@ -82,12 +82,21 @@ impl Pass {
         let lines = [x];
         match self.transform {
             Transform::Irfft => cpu::lines(lines, axis, self.length, &|[line]: [&[T]; 1], out: &mut [f64]| {
-                let numbers = self.transformed(plan.as_ref(), self.mirrored(line));
+                let mut numbers = self.mirrored(line);
+                self.transform(plan.as_ref(), &mut numbers);
                 out.iter_mut().zip(numbers).for_each(|(out, x)| *out = x.re);
             }),
-            _ => cpu::lines(lines, axis, self.out_length(), &|[line]: [&[T]; 1], out: &mut [Complex64]| {
-                let numbers = self.transformed(plan.as_ref(), self.fitted(line));
-                out.copy_from_slice(&numbers[..out.len()]);
+            Transform::Rfft => {
+                cpu::lines(lines, axis, self.out_length(), &|[line]: [&[T]; 1], out: &mut [Complex64]| {
+                    let mut numbers = vec![Complex64::ZERO; self.length];
+                    fill(&mut numbers, line);
+                    self.transform(plan.as_ref(), &mut numbers);
+                    out.copy_from_slice(&numbers[..out.len()]);
+                })
+            }
+            _ => cpu::lines(lines, axis, self.length, &|[line]: [&[T]; 1], out: &mut [Complex64]| {
+                fill(out, line);
+                self.transform(plan.as_ref(), out);
             }),
         }
     }
@@ -99,13 +108,6 @@ impl Pass {
     /// The spectrum of real numbers repeats itself in its second half.
     fn out_length(&self) -> usize {
         if self.transform == Transform::Rfft { self.length / 2 + 1 } else { self.length }
-    }
-
-    /// A line of the length of the transform.
-    fn fitted<T: Copy + Into<Complex64>>(&self, line: &[T]) -> Vec<Complex64> {
-        let mut numbers: Vec<Complex64> = line.iter().take(self.length).map(|&x| x.into()).collect();
-        numbers.resize(self.length, Complex64::ZERO);
-        numbers
     }
 
     /// The whole spectrum of real numbers, of which `line` is the first half.
@@ -120,13 +122,21 @@ impl Pass {
     }
 
     /// The transform itself; an inverse one is divided by its length, and parts of at most `eps` become 0.
-    fn transformed(&self, plan: &dyn rustfft::Fft<f64>, mut numbers: Vec<Complex64>) -> Vec<Complex64> {
-        plan.process(&mut numbers);
-        let scale = if self.is_inverse() { self.length as f64 } else { 1.0 };
-        let clean = |x: f64| if (x / scale).abs() <= self.eps { 0.0 } else { x / scale };
-        numbers.iter_mut().for_each(|x| *x = Complex64::new(clean(x.re), clean(x.im)));
-        numbers
+    fn transform(&self, plan: &dyn rustfft::Fft<f64>, numbers: &mut [Complex64]) {
+        plan.process(numbers);
+        let clean = |x: f64| if x.abs() <= self.eps { 0.0 } else { x };
+        if self.is_inverse() {
+            let length = self.length as f64;
+            numbers.iter_mut().for_each(|x| *x = Complex64::new(clean(x.re / length), clean(x.im / length)));
+        } else {
+            numbers.iter_mut().for_each(|x| *x = Complex64::new(clean(x.re), clean(x.im)));
+        }
     }
+}
+
+/// Puts a line in front of zeros; what is longer is cut off.
+fn fill<T: Copy + Into<Complex64>>(numbers: &mut [Complex64], line: &[T]) {
+    numbers.iter_mut().zip(line).for_each(|(number, &x)| *number = x.into());
 }
 
 /// The steps of a transform. Making them takes longer than following them, so those used last are kept: at most
