@@ -10,8 +10,8 @@ defmodule ExBurn.NIFTest do
     leaf = %{inputs: [scalar], instructions: [], outputs: [0]}
 
     Stream.iterate(leaf, fn inner ->
-      op = {:cond, %{on_true: inner, on_false: leaf}}
-      %{leaf | instructions: [%{op: op, inputs: [0, 0], outputs: [scalar]}], outputs: [1]}
+      op = {:cond, %{predicates: [leaf], branches: [inner, leaf]}}
+      %{leaf | instructions: [%{op: op, inputs: [0], outputs: [scalar]}], outputs: [1]}
     end)
   end
 

@@ -45,8 +45,28 @@ pub fn host_memory() -> usize {
     })
 }
 
+/// The bytes that can be allocated now: what the machine and, on Linux, the group of the process have left; more than any
+/// allocation can ask for where neither tells.
+pub fn available_memory() -> usize {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let group = |file| read(format!("/sys/fs/cgroup/memory.{file}"));
+    let machine = field(&read("/proc/meminfo".to_string()), "MemAvailable:").unwrap_or(isize::MAX as usize);
+    let limit = group("max").trim().parse::<usize>().ok();
+    let used = group("current").trim().parse::<usize>().ok();
+    // Files that were read are kept while nobody needs the room.
+    let stat = group("stat");
+    let file = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<usize>().ok());
+    let left = limit.zip(used).map(|(limit, used)| limit.saturating_sub(used.saturating_sub(file.unwrap_or(0))));
+    machine.min(left.unwrap_or(machine))
+}
+
 fn total_memory(meminfo: &str) -> Option<usize> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    field(meminfo, "MemTotal:")
+}
+
+/// A line of `/proc/meminfo`, in bytes.
+fn field(meminfo: &str, name: &str) -> Option<usize> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
@@ -65,5 +85,6 @@ mod tests {
         assert_eq!(total_memory("MemTotal:       16384 kB\nMemFree:  1 kB\n"), Some(16384 * 1024));
         assert_eq!(total_memory(""), None);
         assert!(host_memory() > 1 << 20);
+        assert!((1 << 20..=host_memory()).contains(&available_memory().min(host_memory())));
     }
 }

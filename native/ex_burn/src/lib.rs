@@ -3,6 +3,7 @@
 //! Every function answers `{:ok, result}` or `{:error, {kind, map}}`; a panic of the engine arrives as such an error too.
 
 mod boundary;
+mod caller;
 mod device;
 mod error;
 mod file;

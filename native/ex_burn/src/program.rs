@@ -5,9 +5,10 @@ use std::sync::Arc;
 use ex_burn_engine::exec;
 use ex_burn_engine::program::{Op, Program};
 use ex_burn_engine::{Device, Error, Result, TensorType};
-use rustler::{Resource, ResourceArc, Term};
+use rustler::{Env, Resource, ResourceArc, Term};
 
 use crate::boundary::guard;
+use crate::caller::while_caller_lives;
 use crate::error::NifError;
 use crate::tensor::{Tensor, TypeTerm, resources, values};
 use crate::term::decode;
@@ -49,8 +50,13 @@ fn instruction_run(op: Term<'_>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Res
 
 /// [`instruction_run`] for work that may take long.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn instruction_run_dirty(op: Term<'_>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
-    run_instruction(op, &inputs, outputs)
+fn instruction_run_dirty(
+    env: Env<'_>,
+    op: Term<'_>,
+    inputs: Tensors,
+    outputs: Vec<TypeTerm>,
+) -> Result<Tensors, NifError> {
+    while_caller_lives(env, || run_instruction(op, &inputs, outputs))
 }
 
 /// Prepares `program`; `captures` are the values of its last inputs.
@@ -109,6 +115,6 @@ fn program_run(executable: ResourceArc<Executable>, inputs: Tensors) -> Result<T
 
 /// [`program_run`] for work that may take long.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn program_run_dirty(executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
-    guard("program", || executable.run(&inputs))
+fn program_run_dirty(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
+    while_caller_lives(env, || guard("program", || executable.run(&inputs)))
 }

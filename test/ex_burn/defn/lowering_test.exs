@@ -63,24 +63,25 @@ defmodule ExBurn.Defn.LoweringTest do
            program(%0: f32[2], %1: s32[])
              %2: s32[] = constant() {2}
              %3: u8[] = greater(%1, %2)
-             %4: f32[2] = cond(%3, %0, %1)
-               program(%0: f32[2], %1: s32[])
-                 %2: s32[] = constant() {1}
-                 %3: f32[2] = exp(%0)
-                 %4: f32[2] = add(%2, %3)
+             %4: f32[2] = cond(%3, %1, %0)
+               program(%0: u8[], %1: s32[], %2: f32[2])
+                 return %0
+               program(%0: u8[], %1: s32[], %2: f32[2])
+                 %3: s32[] = constant() {1}
+                 %4: u8[] = greater(%1, %3)
                  return %4
-               program(%0: f32[2], %1: s32[])
-                 %2: s32[] = constant() {1}
-                 %3: u8[] = greater(%1, %2)
-                 %4: f32[2] = cond(%3, %0)
-                   program(%0: f32[2])
-                     %1: f32[2] = exp(%0)
-                     %2: f32[2] = sin(%1)
-                     return %2
-                   program(%0: f32[2])
-                     %1: f32[2] = cos(%0)
-                     return %1
+               program(%0: u8[], %1: s32[], %2: f32[2])
+                 %3: s32[] = constant() {1}
+                 %4: f32[2] = exp(%2)
+                 %5: f32[2] = add(%3, %4)
+                 return %5
+               program(%0: u8[], %1: s32[], %2: f32[2])
+                 %3: f32[2] = exp(%2)
+                 %4: f32[2] = sin(%3)
                  return %4
+               program(%0: u8[], %1: s32[], %2: f32[2])
+                 %3: f32[2] = cos(%2)
+                 return %3
              return %4
            """
   end

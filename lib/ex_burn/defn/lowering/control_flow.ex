@@ -13,24 +13,22 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   alias Nx.Tensor, as: T
 
   @doc """
-  `cond`: each clause after the first is nested in the branch for "not this one".
+  `cond`: a program for each predicate and each branch.
+
+  What the outside of the `cond` computes, as the first predicate, is captured.
   """
-  def branch([{predicate, body} | clauses], last, t, scope) do
-    {predicate, scope} = Lowering.one(predicate, scope)
-    {on_true, scope} = Scope.nest(scope, :branch, [], body, &Lowering.all_refs(body, &1))
-    {on_false, scope} = otherwise(clauses, last, t, scope)
-    {[on_true, on_false], captures} = share_captures([on_true, on_false])
-    op = {:cond, %{on_true: on_true, on_false: on_false}}
-    Scope.emit(scope, op, [predicate | captures], output_types(t, last))
-  end
+  def branch(clauses, last, t, scope) do
+    {predicates, bodies} = Enum.unzip(clauses)
 
-  defp otherwise([], last, _t, scope),
-    do: Scope.nest(scope, :branch, [], last, &Lowering.all_refs(last, &1))
+    {nested, scope} =
+      Enum.map_reduce(predicates ++ bodies ++ [last], scope, fn body, scope ->
+        Scope.nest(scope, :branch, [], body, &Lowering.all_refs(body, &1))
+      end)
 
-  # The rest of the clauses is a `cond` of its own, whose first predicate belongs to the branch and the others do not.
-  defp otherwise(clauses, last, t, scope) do
-    rest = %{t | data: %{t.data | id: Expr.id(), args: [clauses, last]}}
-    Scope.nest(scope, :branch, [], rest, &branch(clauses, last, t, &1))
+    {nested, captures} = share_captures(nested)
+    {predicates, branches} = Enum.split(nested, length(predicates))
+    op = {:cond, %{predicates: predicates, branches: branches}}
+    Scope.emit(scope, op, captures, output_types(t, last))
   end
 
   @doc """
@@ -69,12 +67,23 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
 
   defp fold_by(op, t, acc, %T{data: %Expr{op: :fun, args: [params, body, _mfa]}}, out, scope) do
     {operands, scope} = Lowering.many([t, acc], scope)
+    scalar = {Type.name(out.type), []}
 
     {body, scope} =
-      Scope.nest(scope, :closed, Enum.map(params, &Type.of/1), body, &Lowering.all_refs(body, &1))
+      Scope.nest(scope, :closed, Enum.map(params, &Type.of/1), body, fn scope ->
+        {ref, scope} = Lowering.one(body, scope)
+        cast(scope, ref, scalar)
+      end)
 
     {[body], captures} = share_captures([body])
     Scope.emit(scope, op.(body), operands ++ captures, [Type.of(out)])
+  end
+
+  # The function may answer another type than the one that is folded.
+  defp cast(scope, ref, type) do
+    if Program.type(Scope.program(scope), ref) == type,
+      do: {[ref], scope},
+      else: Scope.emit(scope, :cast, [ref], [type])
   end
 
   @doc """

@@ -1,6 +1,7 @@
 //! Loops and branches.
 
 use crate::error::Result;
+use crate::exec::check_stopped;
 use crate::ops::Call;
 use crate::value::Value;
 
@@ -14,6 +15,7 @@ pub fn while_loop(mut call: Call<'_>) -> Result<Vec<Value>> {
     let captures = call.inputs.split_off(call.outputs.len());
     let mut state = std::mem::take(&mut call.inputs);
     loop {
+        check_stopped(&call.op.name())?;
         let holds = condition.run([state.as_slice(), &captures].concat(), call.device)?;
         if !is_true(&holds)? {
             return Ok(state);
@@ -23,16 +25,20 @@ pub fn while_loop(mut call: Call<'_>) -> Result<Vec<Value>> {
     }
 }
 
-/// [`Op::Cond`](crate::program::Op::Cond): runs the branch that the predicate picks, and no other.
+/// [`Op::Cond`](crate::program::Op::Cond): runs the branch that the predicates pick, and no other.
 ///
 /// # Errors
 ///
-/// As the branch says.
-pub fn cond(mut call: Call<'_>) -> Result<Vec<Value>> {
-    let [on_true, on_false] = call.nested else { return Err(call.invalid("has no branches")) };
-    let captures = call.inputs.split_off(1);
-    let branch = if is_true(&call.inputs)? { on_true } else { on_false };
-    branch.run(captures, call.device)
+/// As the predicates and the branch say.
+pub fn cond(call: Call<'_>) -> Result<Vec<Value>> {
+    let (predicates, branches) = call.nested.split_at(call.nested.len() / 2);
+    for (predicate, branch) in predicates.iter().zip(branches) {
+        if is_true(&predicate.run(call.inputs.clone(), call.device)?)? {
+            return branch.run(call.inputs, call.device);
+        }
+    }
+    let Some(otherwise) = branches.last() else { return Err(call.invalid("has no branches")) };
+    otherwise.run(call.inputs, call.device)
 }
 
 /// Any number but zero is true, NaN too.

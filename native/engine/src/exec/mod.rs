@@ -2,10 +2,14 @@
 
 mod control;
 mod executable;
+mod interrupt;
+mod lift;
 mod plan;
 
 pub use control::{cond, while_loop};
 pub use executable::Executable;
+pub(crate) use interrupt::check as check_stopped;
+pub use interrupt::stoppable;
 pub use plan::Plan;
 
 use crate::device::Device;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::exec::lift::lift;
 use crate::ops::{self, Call};
-use crate::program::{Instruction, Program};
+use crate::program::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
 use crate::value::Value;
 
 /// A checked program with the last use of each value, so that memory is given back or reused as soon as it can be. Cloning
@@ -95,7 +96,10 @@ impl Step {
         let mut last_use: Vec<bool> =
             instruction.inputs.iter().rev().map(|&id| !std::mem::replace(&mut read_later[id], true)).collect();
         last_use.reverse();
-        let nested = instruction.op.nested().into_iter().map(Plan::new).collect::<Result<Vec<_>>>()?;
+        let nested = match lifted_fold(instruction) {
+            Some(fold) => vec![Plan::new(&fold)?],
+            None => instruction.op.nested().into_iter().map(Plan::new).collect::<Result<Vec<_>>>()?,
+        };
         Ok(Self { last_use, first_output, unused, nested })
     }
 
@@ -107,6 +111,17 @@ impl Step {
         };
         instruction.inputs.iter().zip(&self.last_use).map(read).collect()
     }
+}
+
+/// The program of a custom fold for all of its results at once, where there is one.
+fn lifted_fold(instruction: &Instruction) -> Option<Program> {
+    let (Op::CustomReduce(CustomReduce { body, .. }) | Op::CustomWindowReduce(CustomWindowReduce { body, .. })) =
+        &instruction.op
+    else {
+        return None;
+    };
+    let results = instruction.outputs.first()?.shape.iter().product();
+    lift(body, 2, results)
 }
 
 fn lost(id: usize) -> Error {

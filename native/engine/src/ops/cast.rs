@@ -62,6 +62,10 @@ pub fn cast(value: Value, dtype: Type) -> Result<Value> {
     if from == dtype {
         return Ok(value);
     }
+    if value.is_spread() {
+        let shape = value.shape();
+        return Ok(cast(value.unspread(), dtype)?.expand(&shape));
+    }
     if dtype.is_complex() || Format::of(dtype).is_some() {
         refuse_gradient(&value, dtype)?;
     }

@@ -3,6 +3,7 @@
 //! An operation receives its operands and the declared types of its results. Operands come as Nx gives them: neither
 //! promoted to a common type nor broadcast to a common shape.
 
+mod all_close;
 mod autodiff;
 mod binary;
 mod cast;
@@ -10,12 +11,14 @@ mod check;
 mod complex;
 mod conv;
 mod create;
+mod custom_reduce;
 mod dot;
 mod emulate;
 mod fft;
 mod gradient;
 mod index;
 mod linalg;
+mod memory;
 mod promote;
 mod real;
 mod reduce;
@@ -24,6 +27,7 @@ mod shape;
 mod sort;
 mod unary;
 mod window;
+mod window_scatter;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -44,7 +48,7 @@ pub struct Call<'a> {
     pub inputs: Vec<Value>,
     /// Declared types of the results.
     pub outputs: &'a [TensorType],
-    /// Prepared forms of the programs inside the operation, in the order of [`Op::nested`].
+    /// Prepared forms of the programs inside the operation, in the order of [`Op::nested`]; a custom fold may be one of vectors.
     pub nested: &'a [Plan],
     /// Where results are made.
     pub device: &'a Device,
@@ -86,8 +90,10 @@ impl Call<'_> {
 ///
 /// # Errors
 ///
-/// As the operation says; [`Error::Mismatch`] when a result differs from its declaration.
+/// As the operation says; [`Error::Mismatch`] when a result differs from its declaration; [`Error::Invalid`] when there is not
+/// enough memory.
 pub fn run(call: Call<'_>) -> Result<Vec<Value>> {
+    memory::check(&call)?;
     let (op, outputs) = (call.op, call.outputs);
     let results = dispatch(call)?;
     if results.len() != outputs.len() {
@@ -150,11 +156,10 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         Op::Cond(_) => crate::exec::cond(call),
         Op::StopGrad => one(autodiff::stop_grad(call)),
         Op::CustomGrad(attrs) => one(autodiff::custom_grad(attrs, call)),
-        Op::WindowScatter(_)
-        | Op::CustomReduce(_)
-        | Op::CustomWindowReduce(_)
-        | Op::AllClose(_)
-        | Op::Hook(_)
-        | Op::RuntimeCall(_) => Err(call.unsupported()),
+        Op::CustomReduce(attrs) => one(custom_reduce::reduce(attrs, call)),
+        Op::CustomWindowReduce(attrs) => one(custom_reduce::window_reduce(attrs, call)),
+        Op::WindowScatter(attrs) => one(window_scatter::scatter(attrs, call)),
+        Op::AllClose(attrs) => one(all_close::all_close(attrs, call)),
+        Op::Hook(_) | Op::RuntimeCall(_) => Err(call.unsupported()),
     }
 }

@@ -7,6 +7,7 @@ use burn_backend::Slice;
 use crate::error::Result;
 use crate::ops::{Call, cast, check};
 use crate::program::{Axes, Axis, Pad};
+use crate::types::TensorType;
 use crate::value::Value;
 
 pub(super) fn reshape(mut call: Call<'_>) -> Result<Value> {
@@ -54,17 +55,25 @@ pub(super) fn reverse(attrs: &Axes, mut call: Call<'_>) -> Result<Value> {
 pub(super) fn pad(attrs: &Pad, mut call: Call<'_>) -> Result<Value> {
     let [value, with] = call.args()?;
     let dtype = call.out()?.dtype;
-    check::one_each(&call, "padding", &attrs.config, value.rank())?;
     if with.len() != 1 {
         return Err(call.invalid(format!("pads with a scalar, got {}", with.ty())));
     }
-    let axes: Option<Vec<PaddedAxis>> =
-        value.shape().iter().zip(&attrs.config).map(|(&length, config)| PaddedAxis::new(length, config)).collect();
-    let Some(axes) = axes else {
-        return Err(call.invalid(format!("{} cannot be padded by {:?}", value.ty(), attrs.config)));
-    };
+    let axes = padded_axes(&call, &value.shape(), &attrs.config)?;
     check::result_shape(&call, &axes.iter().map(|axis| axis.length).collect::<Vec<_>>())?;
     Ok(pad_with(cast(value, dtype)?, cast(with, dtype)?, &axes))
+}
+
+/// What `[low, high, interior]` padding of each axis makes of a tensor of `shape`.
+pub(super) fn padded_axes(call: &Call<'_>, shape: &[usize], config: &[[i64; 3]]) -> Result<Vec<PaddedAxis>> {
+    check::one_each(call, "padding", config, shape.len())?;
+    let axes = shape.iter().zip(config).map(|(&length, config)| PaddedAxis::new(length, config));
+    let axes: Option<Vec<PaddedAxis>> = axes.collect();
+    let axes = axes.ok_or_else(|| call.invalid(format!("shape {shape:?} cannot be padded by {config:?}")))?;
+    let padded = TensorType::new(call.out()?.dtype, axes.iter().map(|axis| axis.length).collect::<Vec<_>>());
+    match padded.checked_len() {
+        Some(_) => Ok(axes),
+        None => Err(call.invalid(format!("{padded} is larger than memory"))),
+    }
 }
 
 pub(super) fn concatenate(attrs: &Axis, mut call: Call<'_>) -> Result<Value> {
@@ -117,7 +126,7 @@ pub(super) fn permute(value: Value, axes: &[usize]) -> Value {
 }
 
 /// `value` with the elements of `with`, a scalar of its type, between and around its own.
-fn pad_with(value: Value, with: Value, axes: &[PaddedAxis]) -> Value {
+pub(super) fn pad_with(value: Value, with: Value, axes: &[PaddedAxis]) -> Value {
     let shape = value.shape();
     let kept: Vec<Slice> = axes.iter().map(|axis| range(axis.kept.start, axis.kept.end, 1)).collect();
     let kept_shape: Vec<usize> = axes.iter().map(|axis| axis.kept.len()).collect();
@@ -135,9 +144,10 @@ fn pad_with(value: Value, with: Value, axes: &[PaddedAxis]) -> Value {
 }
 
 /// Where the elements of an axis are found after padding.
-struct PaddedAxis {
+#[derive(Clone)]
+pub(super) struct PaddedAxis {
     /// Elements after padding.
-    length: usize,
+    pub(super) length: usize,
     /// The elements that were not cropped.
     kept: Range<usize>,
     /// Place of the first of them.

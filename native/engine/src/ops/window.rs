@@ -52,7 +52,7 @@ fn fold_axis(value: Value, fold: Fold, at: usize, axis: WindowAxis) -> Result<Va
 }
 
 /// What the windows do along each axis of a tensor of `shape`.
-fn window_axes(call: &Call<'_>, windows: &Windows, shape: &[usize]) -> Result<Vec<WindowAxis>> {
+pub(super) fn window_axes(call: &Call<'_>, windows: &Windows, shape: &[usize]) -> Result<Vec<WindowAxis>> {
     let Windows { dimensions, padding, strides, dilations } = windows;
     check::steps(call, "dimensions", dimensions, shape.len())?;
     check::steps(call, "strides", strides, shape.len())?;
@@ -67,6 +67,6 @@ fn window_axes(call: &Call<'_>, windows: &Windows, shape: &[usize]) -> Result<Ve
 }
 
 /// The type that windows are folded in.
-fn compute_type(out: Type) -> Type {
+pub(super) fn compute_type(out: Type) -> Type {
     if matches!(out, Type::BF16 | Type::F16) { Type::F32 } else { out }
 }

@@ -469,13 +469,14 @@ pub struct While {
     pub body: Program,
 }
 
-/// Runs one of two programs. Operands: a scalar predicate, then captures that both programs take.
+/// Runs the branch of the first predicate that is not zero, else the last branch. Operands: captures, which all programs
+/// take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cond {
-    /// Runs when the predicate is not zero.
-    pub on_true: Program,
-    /// Runs when the predicate is zero.
-    pub on_false: Program,
+    /// Tried in order; each answers one scalar.
+    pub predicates: Vec<Program>,
+    /// One for each predicate, and one for when none holds.
+    pub branches: Vec<Program>,
 }
 
 /// The first operand, with the gradient of the next `inputs` operands given by a program.

@@ -1,6 +1,6 @@
 //! Refuses programs that no executor could run.
 
-use super::{Instruction, Op, Program};
+use super::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
 use crate::error::{Error, Result};
 use crate::types::TensorType;
 
@@ -66,11 +66,13 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
             expect_types(&op, "the state is", operands.iter().copied().take(outputs.len()), &outputs)
         }
         Op::Cond(c) => {
-            let Some((_, captures)) = operands.split_first() else {
-                return Err(Error::invalid(op, "has no predicate"));
-            };
-            for branch in [&c.on_true, &c.on_false] {
-                expect_types(&op, "a branch takes", branch.inputs.iter(), captures)?;
+            expect_count(&op, "its predicates choose among", c.branches.len(), c.predicates.len() + 1)?;
+            for predicate in &c.predicates {
+                expect_types(&op, "a predicate takes", predicate.inputs.iter(), &operands)?;
+                expect_count(&op, "a predicate answers", predicate.outputs.len(), 1)?;
+            }
+            for branch in &c.branches {
+                expect_types(&op, "a branch takes", branch.inputs.iter(), &operands)?;
                 expect_types(&op, "a branch answers", branch.output_types().iter(), &outputs)?;
             }
             Ok(())
@@ -80,8 +82,15 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
             let captures = operands.len().checked_sub(g.inputs + 1);
             expect_count(&op, "the backward program takes", g.backward.inputs.len(), captures.map_or(0, |n| n + 1))
         }
-        Op::CustomReduce(r) => expect_count(&op, "the fold answers", r.body.outputs.len(), 1),
-        Op::CustomWindowReduce(r) => expect_count(&op, "the fold answers", r.body.outputs.len(), 1),
+        Op::CustomReduce(CustomReduce { body, .. }) | Op::CustomWindowReduce(CustomWindowReduce { body, .. }) => {
+            let Some((out, captures)) = outputs.first().zip(operands.get(2..)) else {
+                return Err(Error::invalid(op, "needs a tensor, an initial value and one result"));
+            };
+            let scalar = TensorType::new(out.dtype, []);
+            let takes = [&[&scalar, &scalar], captures].concat();
+            expect_types(&op, "the fold takes", body.inputs.iter(), &takes)?;
+            expect_types(&op, "the fold answers", body.output_types().iter(), &[&scalar])
+        }
         _ => Ok(()),
     }
 }

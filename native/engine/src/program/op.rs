@@ -92,7 +92,7 @@ impl Op {
             Op::CustomReduce(op) => vec![&op.body],
             Op::CustomWindowReduce(op) => vec![&op.body],
             Op::While(op) => vec![&op.condition, &op.body],
-            Op::Cond(op) => vec![&op.on_true, &op.on_false],
+            Op::Cond(op) => op.predicates.iter().chain(&op.branches).collect(),
             Op::CustomGrad(op) => vec![&op.backward],
             _ => vec![],
         }

@@ -55,7 +55,8 @@ fn attributes(op: &Op, output: Option<&TensorType>) -> String {
 fn fields(payload: Json) -> String {
     let Json::Object(named) = payload else { return String::new() };
     let shown = named.into_iter().filter(|(key, value)| {
-        !matches!(key.as_str(), "fold" | "extremum" | "transform") && value.get("instructions").is_none()
+        let programs = matches!(key.as_str(), "predicates" | "branches") || value.get("instructions").is_some();
+        !matches!(key.as_str(), "fold" | "extremum" | "transform") && !programs
     });
     list(shown.map(|(key, value)| match value {
         Json::Object(_) => fields(value),

@@ -1,10 +1,12 @@
 //! Kernels that see windows of neighbouring elements.
 
 mod axis;
+mod extrema;
 mod fold;
 mod gradient;
 
 pub(crate) use axis::WindowAxis;
+pub(crate) use extrema::extrema;
 pub(crate) use fold::fold_windows;
 pub(crate) use gradient::{Share, window_gradient};
 

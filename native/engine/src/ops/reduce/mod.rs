@@ -38,18 +38,18 @@ pub(super) fn reduce(attrs: &Reduce, mut call: Call<'_>) -> Result<Value> {
 }
 
 /// What becomes of the axes of a reduced tensor.
-struct Shapes {
+pub(super) struct Shapes {
     /// Whether each axis is reduced.
-    reduced: Vec<bool>,
+    pub(super) reduced: Vec<bool>,
     /// The operand's shape with length 1 for the reduced axes.
-    kept: Vec<usize>,
+    pub(super) kept: Vec<usize>,
     /// The result's shape.
-    result: Vec<usize>,
+    pub(super) result: Vec<usize>,
 }
 
 impl Shapes {
     /// Of a reduction of `x` over `axes`, or over all of them.
-    fn new(call: &Call<'_>, x: &Value, axes: Option<&[usize]>, keep: bool) -> Result<Self> {
+    pub(super) fn new(call: &Call<'_>, x: &Value, axes: Option<&[usize]>, keep: bool) -> Result<Self> {
         let rank = x.rank();
         if let Some(axis) = axes.unwrap_or_default().iter().find(|&&axis| axis >= rank) {
             return Err(call.invalid(format!("axis {axis} of a tensor of rank {rank}")));
@@ -64,7 +64,7 @@ impl Shapes {
 }
 
 /// A plain value folded over the axes where `reduced` holds, which stay with length 1.
-fn folded(fold: Fold, x: &Value, reduced: &[bool]) -> Result<Value> {
+pub(super) fn folded(fold: Fold, x: &Value, reduced: &[bool]) -> Result<Value> {
     let dtype = x.dtype();
     match fold {
         Fold::All => for_cell!(dtype, T => cpu::fold::<T, cpu::All>(x, reduced)),

@@ -1,0 +1,66 @@
+//! Refuses operations that need more memory than there is: an allocation that fails ends the process.
+
+use crate::device::available_memory;
+use crate::error::Result;
+use crate::ops::Call;
+use crate::program::Op;
+use crate::value::Value;
+
+/// Up to this many bytes nobody asks how much memory there is.
+const SMALL: usize = 256 << 20;
+
+/// An error when the operation may need more memory than is available.
+pub(super) fn check(call: &Call<'_>) -> Result<()> {
+    let need = need(call);
+    if need <= SMALL {
+        return Ok(());
+    }
+    let available = available_memory();
+    if need <= available {
+        return Ok(());
+    }
+    Err(call.invalid(format!("may need {} MB of memory, {} MB are available", need >> 20, available >> 20)))
+}
+
+/// The bytes of the results and of operands that may be copied: those that are narrower than the type they are computed in,
+/// and those of which one element in memory stands for many.
+fn need(call: &Call<'_>) -> usize {
+    if is_view(call) {
+        return 0;
+    }
+    let widest = widest(call);
+    let copied = |value: &&Value| value.dtype().size() < widest || value.is_spread();
+    let operands = call.inputs.iter().filter(copied).map(|value| bytes(&value.shape(), widest));
+    let results = call.outputs.iter().map(|out| bytes(&out.shape, out.dtype.size()));
+    operands.chain(results).fold(0, usize::saturating_add)
+}
+
+fn bytes(shape: &[usize], size: usize) -> usize {
+    shape.iter().fold(size, |n, &length| n.saturating_mul(length))
+}
+
+/// Whether the results share the memory of the operands, or the programs inside look after themselves.
+fn is_view(call: &Call<'_>) -> bool {
+    let spread = |value: &Value| value.is_spread();
+    match call.op {
+        Op::Constant(_) | Op::Broadcast(_) | Op::Transpose(_) | Op::Slice(_) | Op::DynamicSlice(_) => true,
+        Op::While(_) | Op::Cond(_) | Op::StopGrad | Op::CustomGrad(_) | Op::Hook(_) | Op::RuntimeCall(_) => true,
+        Op::Reshape => !call.inputs.iter().any(spread),
+        // One element that stands for many is cast once.
+        Op::Cast => call.inputs.iter().all(spread),
+        _ => false,
+    }
+}
+
+/// Bytes of the widest element that the operation computes with. Indices and places in an order are counted in 64 bits and
+/// read as 128.
+fn widest(call: &Call<'_>) -> usize {
+    let operands = call.inputs.iter().map(|value| value.dtype().size());
+    let types = operands.chain(call.outputs.iter().map(|out| out.dtype.size()));
+    let places = match call.op {
+        Op::Gather(_) | Op::IndexedAdd(_) | Op::IndexedPut(_) | Op::Take(_) | Op::TakeAlongAxis(_) => 16,
+        Op::Sort(_) | Op::Argsort(_) | Op::TopK(_) | Op::AllClose(_) => 8,
+        _ => 0,
+    };
+    types.chain([places]).max().unwrap_or_default()
+}
