@@ -21,13 +21,17 @@ defmodule ExBurn.Backend do
 
   @behaviour Nx.Backend
 
+  alias ExBurn.Defn.Recording
   alias ExBurn.{Error, Instruction, NIF, Type}
   alias Nx.Tensor, as: T
 
   @enforce_keys [:ref]
   defstruct [:ref]
 
-  @type t :: %__MODULE__{ref: reference()}
+  @typedoc "A native tensor, or what stands for one while `ExBurn.Defn.Recording` records."
+  @type t :: %__MODULE__{ref: reference() | {:recorded, tuple()}}
+
+  @traced [compiler: ExBurn.Defn.Compiler]
 
   # An instruction up to this cost ends within a millisecond, and so does copying this many bytes.
   @light 20_000
@@ -92,18 +96,58 @@ defmodule ExBurn.Backend do
   end
 
   @impl true
-  def reduce(out, t, acc, opts, fun),
-    do: traced(out, [t, acc], &Nx.reduce(&1, &2, Keyword.take(opts, [:axes, :keep_axes]), fun))
+  def reduce(out, t, acc, opts, fun) do
+    opts = Keyword.take(opts, [:axes, :keep_axes])
+    op = &{:custom_reduce, %{axes: opts[:axes], keep_axes: opts[:keep_axes] || false, body: &1}}
+
+    case Recording.body(fun, out.type) do
+      {:ok, body, captures} ->
+        run(out, {op.(body), [t, acc | captures]})
+
+      :unknown ->
+        opts = [type: out.type] ++ opts
+
+        trace =
+          &Nx.Defn.jit_apply(fn t, acc -> Nx.reduce(t, acc, opts, &1) end, [t, acc], @traced)
+
+        call = &Nx.BinaryBackend.reduce(out, on_binary(t), on_binary(acc), opts, &1)
+        branching(out, fun, trace, call)
+    end
+  end
 
   @impl true
-  def window_reduce(out, t, acc, dimensions, opts, fun),
-    do: traced(out, [t, acc], &Nx.window_reduce(&1, &2, dimensions, opts, fun))
+  def window_reduce(out, t, acc, dimensions, opts, fun) do
+    windows = Instruction.windows(dimensions, opts)
 
-  # A function of scalars is traced into a program, never called on each element.
-  defp traced(out, operands, fun) do
-    result = Nx.Defn.jit_apply(fun, operands, compiler: ExBurn.Defn.Compiler)
-    %{out | data: as_type(out, result).data}
+    case Recording.body(fun, out.type) do
+      {:ok, body, captures} ->
+        run(out, {{:custom_window_reduce, %{windows: windows, body: body}}, [t, acc | captures]})
+
+      :unknown ->
+        reduce = &Nx.window_reduce(&1, &2, dimensions, opts, &3)
+        trace = &Nx.Defn.jit_apply(fn t, acc -> reduce.(t, acc, &1) end, [t, acc], @traced)
+        call = &reduce.(on_binary(t), on_binary(acc), &1)
+        branching(out, fun, trace, call)
+    end
   end
+
+  # A function with branches, which a recording can't see, is traced as `defn`. `Nx.Defn.Evaluator` hands over functions
+  # that it has traced already and whose branches it alone can follow: they are called on each element.
+  defp branching(out, fun, trace, call) do
+    trace.(fun)
+  rescue
+    ArgumentError ->
+      typed = fn x, acc ->
+        [x, acc] = Enum.map([x, acc], &Nx.as_type(&1, out.type))
+        fun.(x, acc) |> Nx.as_type(out.type) |> on_binary()
+      end
+
+      %{out | data: %__MODULE__{ref: ref(call.(typed))}}
+  else
+    result -> %{out | data: result.data}
+  end
+
+  defp on_binary(t), do: Nx.backend_copy(t, Nx.BinaryBackend)
 
   @impl true
   def block(struct, output, args, fun) do
@@ -131,6 +175,12 @@ defmodule ExBurn.Backend do
   end
 
   defp run_refs(op, operands, types) do
+    if Enum.any?(operands, &Recording.recorded?/1),
+      do: Recording.emit(op, operands, types),
+      else: run_native(op, operands, types)
+  end
+
+  defp run_native(op, operands, types) do
     cost = Instruction.cost(op, Enum.map(operands, &shape/1), Enum.map(types, &elem(&1, 1)))
     refs = Enum.map(operands, &ref/1)
 
@@ -146,6 +196,7 @@ defmodule ExBurn.Backend do
   The native reference of a tensor, which is copied if it lives on another backend. An integer stands for an `s64` scalar.
   """
   @spec ref(Nx.Tensor.t() | integer()) :: reference()
+  def ref(%T{data: %__MODULE__{ref: {:recorded, recorded}}}), do: Recording.unknown!(recorded)
   def ref(%T{data: %__MODULE__{ref: ref}}), do: ref
 
   def ref(%T{data: %Nx.TemplateBackend{}} = t) do
@@ -184,7 +235,9 @@ defmodule ExBurn.Backend do
   end
 
   @impl true
-  def to_binary(%T{data: %__MODULE__{ref: ref}, type: {_, bits}}, limit) do
+  def to_binary(%T{type: {_, bits}} = t, limit) do
+    ref = ref(t)
+
     if limit * bits <= 8 * @light_bytes,
       do: Error.unwrap!(NIF.tensor_to_binary(ref, limit)),
       else: Error.unwrap!(NIF.tensor_to_binary_dirty(ref, limit))

@@ -185,6 +185,11 @@ defmodule ExBurn.Instruction do
   @spec block(struct(), [operand()]) :: {op(), [operand()]} | :default
   def block(block, args)
   def block(%Nx.Block.LogicalNot{}, args), do: {{:unary, :logical_not}, args}
+  def block(%Nx.Block.Phase{}, args), do: {{:unary, :phase}, args}
+
+  def block(%Nx.Block.AllClose{equal_nan: equal_nan, rtol: rtol, atol: atol}, args),
+    do: {{:all_close, %{equal_nan: equal_nan, rtol: rtol * 1.0, atol: atol * 1.0}}, args}
+
   def block(%Nx.Block.Take{axis: axis}, args), do: {{:take, %{axis: axis}}, args}
 
   def block(%Nx.Block.TakeAlongAxis{axis: axis}, args),
