@@ -1,11 +1,14 @@
 //! Choices between elements.
 
-use crate::error::Result;
+use crate::cpu::{self, Int, for_int};
+use crate::error::{Error, Result};
 use crate::ops::gradient::with_gradient;
 use crate::ops::promote::operand;
 use crate::ops::real::{Real, Test};
 use crate::ops::{Call, binary};
 use crate::program::Binary;
+use crate::scalar;
+use crate::types::Type;
 use crate::value::Value;
 
 /// The second operand where the first is not zero, the third elsewhere.
@@ -35,6 +38,9 @@ pub(super) fn clip(mut call: Call<'_>) -> Result<Value> {
     if out.dtype.is_complex() {
         return Err(call.unsupported());
     }
+    if [&x, &low, &high].iter().all(|operand| operand.dtype().is_int()) {
+        return clip_integers(&x, &low, &high, out.dtype);
+    }
     let forward = |[x, low, high]: [Value; 3]| {
         let raised = binary::compute(Binary::Max, x, low, out)?;
         binary::compute(Binary::Min, raised, high, out)
@@ -43,6 +49,16 @@ pub(super) fn clip(mut call: Call<'_>) -> Result<Value> {
         let operands = [x.clone(), low.clone(), high.clone()];
         Box::new(move |i, g| clip_gradient(i, &operands, &g))
     })
+}
+
+/// Compares exact numbers: no type holds both u64 and s64.
+fn clip_integers(x: &Value, low: &Value, high: &Value, out: Type) -> Result<Value> {
+    let number = |bound: &Value| {
+        let bytes = bound.clone().into_bytes()?;
+        scalar::to_i128(bound.dtype(), &bytes).ok_or_else(|| Error::invalid("clip", "bounds are scalars"))
+    };
+    let (low, high) = (number(low)?, number(high)?);
+    for_int!(x.dtype(), T => for_int!(out, O => cpu::map(x, |x: T| O::wrap(x.widen().max(low).min(high)))))
 }
 
 /// An element at a bound counts as inside; a bound gets the gradient of the elements strictly beyond it.

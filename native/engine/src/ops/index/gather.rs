@@ -46,7 +46,10 @@ pub(in crate::ops) fn take(attrs: &Axis, mut call: Call<'_>) -> Result<Value> {
     let [value, indices] = call.args()?;
     check::axes(&call, &[attrs.axis], &value)?;
     let mut shape = value.shape();
-    let positions = positions::read_along(&call, &indices, attrs.axis, &shape)?;
+    // Nx takes by a gather, which names the shape with its axes in front.
+    let mut gathered = shape.clone();
+    gathered[..=attrs.axis].rotate_right(1);
+    let positions = positions::read_along(&call, &indices, 0, &gathered)?;
     shape.splice(attrs.axis..=attrs.axis, indices.shape());
     check::result_shape(&call, &shape)?;
     if shape.contains(&0) {
