@@ -76,8 +76,25 @@ defmodule ExBurn.HostileTest do
       {Enum.random([:sort, :argsort]), %{axis: number(), direction: :asc}},
       {:top_k, %{k: number()}},
       {:window_reduce, %{fold: :max, windows: windows()}},
+      {:window_scatter, %{extremum: :max, windows: windows()}},
+      {:custom_reduce, %{axes: Enum.random([nil, small()]), keep_axes: true, body: body()}},
+      {:custom_window_reduce, %{windows: windows(), body: body()}},
+      {:all_close, %{equal_nan: true, rtol: 0.1, atol: 1.0e300}},
+      {:cond, %{predicates: [body()], branches: [body(), body()]}},
       {:constant, %{bytes: [0, 0, 0, 0]}}
     ])
+  end
+
+  defp body do
+    scalar = %{dtype: Enum.random([:f32, :s32]), shape: Enum.random([[], [], [2]])}
+
+    instruction = %{
+      op: {:binary, Enum.random(Instruction.binary())},
+      inputs: [Enum.random(0..2), Enum.random(0..1)],
+      outputs: [scalar]
+    }
+
+    %{inputs: [scalar, scalar], instructions: [instruction], outputs: [Enum.random(0..3)]}
   end
 
   defp convolution do

@@ -33,6 +33,16 @@ defmodule ExBurn.MemoryLimitTest do
     end
   end
 
+  test "windows over more padding than memory holds are refused" do
+    t = Nx.tensor([1, 2, 3])
+    opts = [padding: [{2 ** 40, 0}]]
+    assert_raise Error, ~r/memory/, fn -> Nx.window_reduce(t, 0, {2 ** 40}, opts, &Nx.add/2) end
+
+    assert_raise Error, ~r/memory/, fn ->
+      Nx.window_scatter_max(t, Nx.tensor([1, 2, 3, 4]), 0, {2 ** 40}, opts)
+    end
+  end
+
   test "what would copy them is refused when there is no room", %{bytes: bytes} do
     if bytes do
       t = Nx.broadcast(Nx.u8(3), {div(bytes, 100) * 99})

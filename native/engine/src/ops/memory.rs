@@ -11,7 +11,11 @@ const SMALL: usize = 256 << 20;
 
 /// An error when the operation may need more memory than is available.
 pub(super) fn check(call: &Call<'_>) -> Result<()> {
-    let need = need(call);
+    ensure(call, need(call))
+}
+
+/// An error when `need` bytes are not available to the operation.
+pub(super) fn ensure(call: &Call<'_>, need: usize) -> Result<()> {
     if need <= SMALL {
         return Ok(());
     }
@@ -35,7 +39,8 @@ fn need(call: &Call<'_>) -> usize {
     operands.chain(results).fold(0, usize::saturating_add)
 }
 
-fn bytes(shape: &[usize], size: usize) -> usize {
+/// Bytes of a tensor of `shape`, whose elements take `size` bytes.
+pub(super) fn bytes(shape: &[usize], size: usize) -> usize {
     shape.iter().fold(size, |n, &length| n.saturating_mul(length))
 }
 

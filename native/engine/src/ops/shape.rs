@@ -5,9 +5,8 @@ use std::ops::Range;
 use burn_backend::Slice;
 
 use crate::error::Result;
-use crate::ops::{Call, cast, check};
+use crate::ops::{Call, cast, check, memory};
 use crate::program::{Axes, Axis, Pad};
-use crate::types::TensorType;
 use crate::value::Value;
 
 pub(super) fn reshape(mut call: Call<'_>) -> Result<Value> {
@@ -69,11 +68,9 @@ pub(super) fn padded_axes(call: &Call<'_>, shape: &[usize], config: &[[i64; 3]])
     let axes = shape.iter().zip(config).map(|(&length, config)| PaddedAxis::new(length, config));
     let axes: Option<Vec<PaddedAxis>> = axes.collect();
     let axes = axes.ok_or_else(|| call.invalid(format!("shape {shape:?} cannot be padded by {config:?}")))?;
-    let padded = TensorType::new(call.out()?.dtype, axes.iter().map(|axis| axis.length).collect::<Vec<_>>());
-    match padded.checked_len() {
-        Some(_) => Ok(axes),
-        None => Err(call.invalid(format!("{padded} is larger than memory"))),
-    }
+    let lengths: Vec<usize> = axes.iter().map(|axis| axis.length).collect();
+    memory::ensure(call, memory::bytes(&lengths, call.out()?.dtype.size()))?;
+    Ok(axes)
 }
 
 pub(super) fn concatenate(attrs: &Axis, mut call: Call<'_>) -> Result<Value> {
