@@ -177,14 +177,14 @@ defmodule ExBurn.CustomReduceTest do
     end)
   end
 
-  test "a million elements" do
-    t = Nx.remainder(Nx.iota({1000, 1000}, backend: ExBurn.Backend), 7)
+  test "many elements" do
+    t = Nx.remainder(Nx.iota({300, 300}, backend: ExBurn.Backend), 7)
 
     fold = fn t, axes ->
       Nx.reduce(t, 0, [axes: axes], fn x, acc -> Nx.remainder(horner(x, acc), 1009) end)
     end
 
-    column = Enum.reduce(0..999, 0, &rem(rem(&1 * 1000, 7) + &2 * 2, 1009))
+    column = Enum.reduce(0..299, 0, &rem(rem(&1 * 300, 7) + &2 * 2, 1009))
     assert fold.(t, [0])[0] |> Nx.to_number() == column
   end
 end

@@ -186,20 +186,20 @@ impl Value {
 
     /// Whether some element of a plain value in the CPU's memory stands for many along an axis.
     pub(crate) fn is_spread(&self) -> bool {
-        !self.spread_axes().is_empty()
+        self.spread_axes().next().is_some()
     }
 
     /// The value with length 1 along the axes that [repeat](Self::is_spread) an element.
     pub(crate) fn unspread(self) -> Self {
         let mut slices = vec![Slice::full(); self.rank()];
-        self.spread_axes().into_iter().for_each(|axis| slices[axis] = (0..1).into());
+        self.spread_axes().for_each(|axis| slices[axis] = (0..1).into());
         self.slice(&slices)
     }
 
-    fn spread_axes(&self) -> Vec<usize> {
-        let Some(tensor) = self.flex() else { return vec![] };
-        let axes = tensor.shape().to_vec().into_iter().zip(tensor.layout().strides()).take(self.rank());
-        axes.enumerate().filter(|(_, (length, stride))| *length > 1 && **stride == 0).map(|(axis, _)| axis).collect()
+    fn spread_axes(&self) -> impl Iterator<Item = usize> + '_ {
+        let layout = self.flex().map(FlexTensor::layout);
+        let axes = layout.into_iter().flat_map(|layout| layout.shape().iter().zip(layout.strides()));
+        axes.enumerate().filter(|&(_, (&length, &stride))| length > 1 && stride == 0).map(|(axis, _)| axis)
     }
 
     /// A value over CPU memory that stores elements of `dtype`.

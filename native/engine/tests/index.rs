@@ -174,7 +174,7 @@ fn indices_out_of_range_are_errors() {
         assert!(error(op, &operands, &ty(Type::F32, &[2, 3])).contains("index 2 is out of bounds for axis 0"));
     }
     let message = error(Op::Take(Axis { axis: 1 }), &[x.clone(), at(&[1], &[3.])], &ty(Type::F32, &[2, 1]));
-    assert!(message.contains("index 3 is out of bounds for axis 1"));
+    assert_eq!(message, "take: index 3 is out of bounds for axis 0 in shape [3, 2]");
     let along = Op::TakeAlongAxis(Axis { axis: 0 });
     assert!(error(along, &[x, at(&[1, 3], &[0., 2., 0.])], &ty(Type::F32, &[1, 3])).contains("index 2 is out"));
     let huge = Value::from_bytes(&ty(Type::U64, &[1, 1]), u64::MAX.to_le_bytes().to_vec(), &Default::default());
