@@ -16,26 +16,58 @@ defmodule ExBurn.Backend do
   All types of Nx. Sub-byte integers and 8-bit floats are stored as such and computed in wider types, with one rounding
   or wrapping at the end; complex numbers are computed in 64 bits. Nothing falls back to another backend.
 
-  Tensors of other backends are accepted as operands and copied.
+  Tensors of other backends are accepted as operands and copied. So are tensors of this backend that live on another node;
+  the process there has to keep them.
+
+  ## Memory
+
+  `Nx.to_binary/1` answers a binary over the tensor's own memory, and `Nx.from_binary/3` makes a tensor over the binary,
+  unless
+
+    * it is small,
+    * it is less than half of what it would keep alive: a slice of a tensor, a part of a binary,
+    * its elements do not lie in order, as in a transposed tensor, or are not aligned.
+
+  Neither is ever written to: an operation reuses memory only when nothing else does.
+
+  Memory comes back when nobody refers to it any more; the VM sees how large tensors are and collects garbage accordingly.
+  `Nx.backend_deallocate/1` gives it back at once, except what a binary shares.
+
+  ## Pointers
+
+  `Nx.to_pointer/2` knows `:mode`, which is `:local` or `:ipc`, and `:permissions`, the mode bits of the shared memory
+  (`0o400`, read by the owner). A local pointer is valid until the tensor is deallocated or collected, so keep it in use.
+  For `:ipc` the tensor moves into POSIX shared memory, once; the handle is its name, which goes with the tensor, while a
+  process that opened it before can read on.
+
+  `Nx.from_pointer/5` makes a tensor over the memory, for which the caller vouches: it has to outlive the tensor. Memory that
+  cannot be read is refused where the system tells, on Linux. Elements of less than a byte take one byte.
   """
 
   @behaviour Nx.Backend
 
   alias ExBurn.Defn.Recording
-  alias ExBurn.{Error, Instruction, NIF, Type}
+  alias ExBurn.{Error, Instruction, NIF, Pointer, Type}
   alias Nx.Tensor, as: T
 
   @enforce_keys [:ref]
-  defstruct [:ref]
+  defstruct [:ref, :memory]
 
-  @typedoc "A native tensor, or what stands for one while `ExBurn.Defn.Recording` records."
-  @type t :: %__MODULE__{ref: reference() | {:recorded, tuple()}}
+  @typedoc """
+  A tensor's native reference, or what stands for one while `ExBurn.Defn.Recording` records; and for large tensors a
+  binary that stands for their memory: the VM counts its size and collects garbage in time, while what is behind a
+  reference is invisible to it.
+  """
+  @type t :: %__MODULE__{ref: reference() | {:recorded, tuple()}, memory: binary() | nil}
 
   @traced [compiler: ExBurn.Defn.Compiler]
 
   # An instruction up to this cost ends within a millisecond, and so does copying this many bytes.
   @light 20_000
   @light_bytes 256 * 1024
+
+  # Tensors of this many bytes have their memory counted, and share it with the binary they are made from.
+  @large_bytes 32 * 1024
 
   @impl true
   def init([]), do: [device: :cpu]
@@ -162,16 +194,14 @@ defmodule ExBurn.Backend do
   # A tuple of outputs makes a tuple of results.
   defp run(%T{} = out, {op, operands}) do
     [ref] = run_refs(op, operands, [Type.of(out)])
-    %{out | data: %__MODULE__{ref: ref}}
+    put(out, ref)
   end
 
   defp run(outs, {op, operands}) when is_tuple(outs) do
     outs = Tuple.to_list(outs)
     refs = run_refs(op, operands, Enum.map(outs, &Type.of/1))
 
-    outs
-    |> Enum.zip_with(refs, fn out, ref -> %{out | data: %__MODULE__{ref: ref}} end)
-    |> List.to_tuple()
+    outs |> Enum.zip_with(refs, &put/2) |> List.to_tuple()
   end
 
   defp run_refs(op, operands, types) do
@@ -193,11 +223,26 @@ defmodule ExBurn.Backend do
   defp shape(integer) when is_integer(integer), do: []
 
   @doc """
-  The native reference of a tensor, which is copied if it lives on another backend. An integer stands for an `s64` scalar.
+  The tensor that `template` describes over the memory of a native reference.
+  """
+  @spec put(Nx.Tensor.t(), reference()) :: Nx.Tensor.t()
+  def put(%T{} = template, ref) do
+    bytes = bytes(template)
+    memory = if bytes >= @large_bytes, do: NIF.memory_stand_in(bytes)
+    %{template | data: %__MODULE__{ref: ref, memory: memory}}
+  end
+
+  # Native memory holds one element of less than a byte in each byte.
+  defp bytes(%T{type: {_, bits}, shape: shape}), do: Tuple.product(shape) * div(bits + 7, 8)
+
+  @doc """
+  The native reference of a tensor, which is copied if it lives on another backend or another node. An integer stands for an
+  `s64` scalar.
   """
   @spec ref(Nx.Tensor.t() | integer()) :: reference()
   def ref(%T{data: %__MODULE__{ref: {:recorded, recorded}}}), do: Recording.unknown!(recorded)
-  def ref(%T{data: %__MODULE__{ref: ref}}), do: ref
+  def ref(%T{data: %__MODULE__{ref: ref}}) when node(ref) == node(), do: ref
+  def ref(%T{data: %__MODULE__{}} = t), do: upload(t, to_binary(t, Nx.size(t)))
 
   def ref(%T{data: %Nx.TemplateBackend{}} = t) do
     raise Error,
@@ -213,42 +258,75 @@ defmodule ExBurn.Backend do
   def ref(integer) when is_integer(integer),
     do: upload(%T{type: {:s, 64}, shape: {}, names: []}, <<integer::64-native>>)
 
-  defp upload(%T{type: {_, size} = type}, _bits) when size < 8 do
-    raise Error,
-      op: :from_binary,
-      reason: :unsupported,
-      details: %{message: "from_binary of #{Type.name(type)} is not implemented on cpu"}
+  @doc """
+  The native reference of a new tensor like `template` from its elements' bits, row by row. See "Memory" above.
+  """
+  @spec upload(Nx.Tensor.t(), bitstring()) :: reference()
+  def upload(template, bits)
+
+  # Nx writes elements of less than a byte one after the other; the last byte may not be full.
+  def upload(%T{type: {_, size}} = t, bits) when size < 8 do
+    padding = rem(8 - rem(bit_size(bits), 8), 8)
+    Error.unwrap!(NIF.tensor_from_binary_dirty(Type.of(t), <<bits::bitstring, 0::size(padding)>>))
   end
 
-  defp upload(t, binary) do
-    if byte_size(binary) <= @light_bytes,
-      do: Error.unwrap!(NIF.tensor_from_binary(Type.of(t), binary)),
-      else: Error.unwrap!(NIF.tensor_from_binary_dirty(Type.of(t), binary))
+  def upload(t, binary) do
+    cond do
+      byte_size(binary) >= @large_bytes and whole?(binary) ->
+        Error.unwrap!(NIF.tensor_over_binary(Type.of(t), binary))
+
+      byte_size(binary) <= @light_bytes ->
+        Error.unwrap!(NIF.tensor_from_binary(Type.of(t), binary))
+
+      true ->
+        Error.unwrap!(NIF.tensor_from_binary_dirty(Type.of(t), binary))
+    end
   end
+
+  # A tensor over a small part of a binary would keep all of it.
+  defp whole?(binary), do: :binary.referenced_byte_size(binary) <= 2 * byte_size(binary)
 
   ## Transfer
 
   @impl true
   def from_binary(out, binary, opts) do
     init(opts)
-    %{out | data: %__MODULE__{ref: upload(out, binary)}}
+    put(out, upload(out, binary))
   end
 
   @impl true
-  def to_binary(%T{type: {_, bits}} = t, limit) do
-    ref = ref(t)
+  def to_binary(%T{data: %__MODULE__{ref: {:recorded, recorded}}}, _limit),
+    do: Recording.unknown!(recorded)
 
-    if limit * bits <= 8 * @light_bytes,
-      do: Error.unwrap!(NIF.tensor_to_binary(ref, limit)),
-      else: Error.unwrap!(NIF.tensor_to_binary_dirty(ref, limit))
+  def to_binary(%T{data: %__MODULE__{ref: ref}, type: {_, size}}, limit)
+      when node(ref) == node() do
+    binary =
+      if limit * max(size, 8) <= 8 * @light_bytes,
+        do: Error.unwrap!(NIF.tensor_to_binary(ref, limit)),
+        else: Error.unwrap!(NIF.tensor_to_binary_dirty(ref, limit))
+
+    if size < 8, do: cut(binary, limit * size), else: binary
   end
+
+  def to_binary(t, limit), do: remote(:to_binary, t, [t, limit])
 
   @impl true
   def backend_copy(t, Nx.Tensor, opts), do: backend_copy(t, Nx.BinaryBackend, opts)
+
+  def backend_copy(%T{data: %__MODULE__{ref: ref}} = t, __MODULE__, opts)
+      when node(ref) == node() do
+    init(opts)
+    put(t, Error.unwrap!(NIF.tensor_copy(ref)))
+  end
+
   def backend_copy(t, backend, opts), do: backend.from_binary(t, to_binary(t, Nx.size(t)), opts)
 
   @impl true
-  def backend_transfer(t, __MODULE__, _opts), do: t
+  def backend_transfer(%T{data: %__MODULE__{ref: ref}} = t, __MODULE__, opts)
+      when node(ref) == node() do
+    init(opts)
+    t
+  end
 
   def backend_transfer(t, backend, opts) do
     copy = backend_copy(t, backend, opts)
@@ -257,8 +335,30 @@ defmodule ExBurn.Backend do
   end
 
   @impl true
-  def backend_deallocate(%T{data: %__MODULE__{ref: ref}}) do
+  def backend_deallocate(%T{data: %__MODULE__{ref: ref}}) when node(ref) == node() do
     if NIF.tensor_free(ref), do: :ok, else: :already_deallocated
+  end
+
+  def backend_deallocate(t), do: remote(:backend_deallocate, t, [t])
+
+  defp cut(binary, size) do
+    <<bits::bitstring-size(size), _padding::bitstring>> = binary
+    bits
+  end
+
+  # Only the node that made a tensor can read it. An error there is an error here.
+  defp remote(op, %T{data: %__MODULE__{ref: ref}}, args) do
+    :erpc.call(node(ref), __MODULE__, op, args)
+  rescue
+    error in ErlangError ->
+      case error.original do
+        {:exception, %{__exception__: true} = reason, _stack} ->
+          reraise reason, __STACKTRACE__
+
+        reason ->
+          reason = "the tensor is on #{node(ref)}, which does not answer: #{inspect(reason)}"
+          reraise Error, [op: op, reason: reason], __STACKTRACE__
+      end
   end
 
   @impl true
@@ -286,14 +386,18 @@ defmodule ExBurn.Backend do
   def inspect(%T{} = t, opts) do
     limit = if opts.limit == :infinity, do: Nx.size(t), else: min(opts.limit + 1, Nx.size(t))
     Nx.Backend.inspect(t, to_binary(t, limit), opts)
+  rescue
+    # A tensor without memory can still be printed, in an error message say.
+    error in Error -> "(#{Exception.message(error)})"
   end
 
   @impl true
-  def from_pointer(_pointer, _type, _shape, _opts, _names), do: no_pointers!(:from_pointer)
+  def to_pointer(t, opts), do: Pointer.of(t, opts)
 
   @impl true
-  def to_pointer(_t, _opts), do: no_pointers!(:to_pointer)
-
-  defp no_pointers!(op),
-    do: raise(Error, op: op, reason: "sharing memory by pointers is not implemented on cpu")
+  def from_pointer(pointer, type, shape, backend_opts, opts) do
+    init(backend_opts)
+    template = Nx.template(shape, type, names: opts[:names])
+    put(template, Pointer.ref(pointer, template, bytes(template)))
+  end
 end

@@ -19,10 +19,18 @@ defmodule ExBurn.NIF do
 
   def tensor_from_binary(_type, _binary), do: not_loaded()
   def tensor_from_binary_dirty(_type, _binary), do: not_loaded()
+  def tensor_over_binary(_type, _binary), do: not_loaded()
   def tensor_to_binary(_tensor, _limit), do: not_loaded()
   def tensor_to_binary_dirty(_tensor, _limit), do: not_loaded()
   def tensor_type(_tensor), do: not_loaded()
+  def tensor_copy(_tensor), do: not_loaded()
   def tensor_free(_tensor), do: not_loaded()
+  def memory_stand_in(_bytes), do: not_loaded()
+
+  def tensor_address(_tensor), do: not_loaded()
+  def tensor_share(_tensor, _permissions), do: not_loaded()
+  def tensor_from_address(_type, _address), do: not_loaded()
+  def tensor_from_shared(_type, _name), do: not_loaded()
 
   def instruction_run(_op, _inputs, _outputs), do: not_loaded()
   def instruction_run_dirty(_op, _inputs, _outputs), do: not_loaded()

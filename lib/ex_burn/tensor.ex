@@ -105,12 +105,13 @@ defmodule ExBurn.Tensor do
     ok(fn ->
       Error.unwrap!(NIF.tensor_type(ref))
       names = List.duplicate(nil, tuple_size(tensor.shape))
-      %T{data: %Backend{ref: ref}, type: tensor.type, shape: tensor.shape, names: names}
+      Backend.put(%T{type: tensor.type, shape: tensor.shape, names: names}, ref)
     end)
   end
 
   @doc """
-  A tensor of `type` and `shape` from its elements' bytes, row by row, in the byte order of the machine.
+  A tensor of `type` and `shape` from its elements' bytes, row by row, in the byte order of the machine. Elements of less
+  than a byte are packed, as in `Nx.from_binary/3`.
 
   ## Examples
 
@@ -122,11 +123,12 @@ defmodule ExBurn.Tensor do
       "from_binary: 2 bytes do not make a tensor of u8[3]"
 
   """
-  @spec from_binary(binary(), Nx.Type.t() | atom(), tuple()) :: {:ok, t()} | {:error, Error.t()}
-  def from_binary(binary, type, shape) when is_binary(binary) do
+  @spec from_binary(bitstring(), Nx.Type.t() | atom(), tuple()) ::
+          {:ok, t()} | {:error, Error.t()}
+  def from_binary(bits, type, shape) when is_bitstring(bits) do
     ok(fn ->
       template = template!(:from_binary, shape, type)
-      of(Error.unwrap!(NIF.tensor_from_binary_dirty(Type.of(template), binary)), template)
+      of(Backend.upload(template, bits), template)
     end)
   end
 

@@ -17,6 +17,22 @@ defmodule ExBurn.BackendTest do
     end
   end
 
+  test "elements of less than a byte are packed as Nx packs them" do
+    for type <- [:u2, :u4, :s2, :s4], size <- 0..9//3, size > 0 do
+      numbers = for i <- 1..size, do: rem(i, 2)
+      t = Nx.tensor(numbers, type: type)
+      reference = Nx.tensor(numbers, type: type, backend: Nx.BinaryBackend)
+      assert Nx.to_binary(t) == Nx.to_binary(reference)
+      assert Nx.to_flat_list(Nx.negate(t)) == Nx.to_flat_list(Nx.negate(reference))
+      again = ExBurn.Backend.from_binary(t, Nx.to_binary(reference), [])
+      assert Nx.to_flat_list(again) == Nx.to_flat_list(reference)
+    end
+
+    assert_raise Error, "from_binary: 2 bytes do not make a tensor of u4[3,3]", fn ->
+      ExBurn.Backend.upload(Nx.template({3, 3}, :u4), <<1, 2>>)
+    end
+  end
+
   test "operands of other backends are accepted" do
     binary = Nx.tensor([1.0, 2.0], backend: Nx.BinaryBackend)
     assert Nx.add(Nx.tensor([1.0, 2.0]), binary) |> Nx.to_flat_list() == [2.0, 4.0]
@@ -40,12 +56,6 @@ defmodule ExBurn.BackendTest do
     assert [a, b, c] = Enum.map(Nx.to_batched(t, 2), &Nx.to_flat_list/1)
     assert {a, b, c} == {[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]}
     assert [_, _] = Enum.to_list(Nx.to_batched(t, 2, leftover: :discard))
-  end
-
-  test "what is not implemented says so, and falls back to nothing" do
-    assert_raise Error, "from_binary of u4 is not implemented on cpu", fn ->
-      Nx.tensor([1, 2, 3], type: :u4)
-    end
   end
 
   test "an index outside of its axis raises as Nx does" do

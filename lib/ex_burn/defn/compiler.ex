@@ -119,7 +119,7 @@ defmodule ExBurn.Defn.Compiler do
   defp fill(refs, output) do
     {result, []} =
       Composite.traverse(output, refs, fn %T{} = template, [ref | refs] ->
-        {%{template | data: %Backend{ref: ref}}, refs}
+        {Backend.put(template, ref), refs}
       end)
 
     result

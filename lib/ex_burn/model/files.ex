@@ -167,7 +167,7 @@ defmodule ExBurn.Model.Files do
         {type, shape} = Error.unwrap!(NIF.tensor_type(ref))
         names = List.duplicate(nil, length(shape))
         shape = List.to_tuple(shape)
-        %T{data: %Backend{ref: ref}, type: Type.from_name(type), shape: shape, names: names}
+        Backend.put(%T{type: Type.from_name(type), shape: shape, names: names}, ref)
 
       %{} ->
         raise Error, op: :parameters, reason: "tensor #{name} is missing"

@@ -146,12 +146,8 @@ defmodule ExBurn.Model.Forward do
   end
 
   defp tensor(ref, {type, shape}) do
-    %T{
-      data: %Backend{ref: ref},
-      type: Type.from_name(type),
-      shape: List.to_tuple(shape),
-      names: List.duplicate(nil, length(shape))
-    }
+    names = List.duplicate(nil, length(shape))
+    Backend.put(%T{type: Type.from_name(type), shape: List.to_tuple(shape), names: names}, ref)
   end
 
   @doc """

@@ -103,11 +103,8 @@ defmodule ExBurn.Model.State do
   """
   @spec upload(Nx.Tensor.t()) :: Nx.Tensor.t()
   def upload(%T{} = tensor) do
-    %{
-      tensor
-      | data: %Backend{ref: Backend.ref(tensor)},
-        names: List.duplicate(nil, Nx.rank(tensor))
-    }
+    template = %{tensor | names: List.duplicate(nil, Nx.rank(tensor))}
+    Backend.put(template, Backend.ref(tensor))
   end
 
   @doc """

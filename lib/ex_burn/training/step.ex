@@ -81,7 +81,7 @@ defmodule ExBurn.Training.Step do
   """
   @spec replace(Model.leaves(), [reference()]) :: Model.leaves()
   def replace(leaves, refs) do
-    Enum.zip_with(leaves, refs, fn {path, t}, ref -> {path, %{t | data: %Backend{ref: ref}}} end)
+    Enum.zip_with(leaves, refs, fn {path, t}, ref -> {path, Backend.put(t, ref)} end)
   end
 
   @doc """
@@ -190,7 +190,7 @@ defmodule ExBurn.Training.Step do
   end
 
   defp scalar(ref, {type, []}),
-    do: %{Nx.template({}, Type.from_name(type)) | data: %Backend{ref: ref}}
+    do: Backend.put(Nx.template({}, Type.from_name(type)), ref)
 
   @doc """
   Refuses data whose targets the model's loss has no meaning for.

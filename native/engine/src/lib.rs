@@ -11,10 +11,14 @@ pub mod exec;
 pub mod file;
 mod float8;
 pub mod manifest;
+pub mod memory;
 pub mod ops;
+pub mod packing;
 pub mod panics;
 pub mod program;
 pub mod scalar;
+#[cfg(unix)]
+pub mod segment;
 pub mod train;
 pub mod types;
 pub mod value;

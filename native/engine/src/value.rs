@@ -47,8 +47,17 @@ impl Value {
     ///
     /// # Errors
     ///
+    /// As [`Value::from_host`].
+    pub fn from_bytes(ty: &TensorType, bytes: Vec<u8>, device: &Device) -> Result<Self> {
+        Self::from_host(ty, Bytes::from_bytes_vec(bytes), device)
+    }
+
+    /// [`Value::from_bytes`] for bytes in memory of any kind.
+    ///
+    /// # Errors
+    ///
     /// [`Error::Invalid`] when the number of bytes is wrong.
-    pub fn from_bytes(ty: &TensorType, mut bytes: Vec<u8>, device: &Device) -> Result<Self> {
+    pub fn from_host(ty: &TensorType, mut bytes: Bytes, device: &Device) -> Result<Self> {
         let want = ty.checked_len().map(|n| n * ty.dtype.size());
         if want != Some(bytes.len()) {
             return Err(Error::invalid("from_binary", format!("{} bytes do not make a tensor of {ty}", bytes.len())));
@@ -57,7 +66,7 @@ impl Value {
             bytes.iter_mut().for_each(|byte| *byte = crate::scalar::wrap_byte(ty.dtype, *byte));
         }
         let shape = stored_shape(ty.dtype, &ty.shape);
-        let data = TensorData::from_bytes(Bytes::from_bytes_vec(bytes), shape, ty.dtype.storage());
+        let data = TensorData::from_bytes(bytes, shape, ty.dtype.storage());
         Ok(Self::from_data(ty.dtype, data, device))
     }
 

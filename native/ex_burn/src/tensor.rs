@@ -2,15 +2,24 @@
 
 use std::str::FromStr;
 
+#[cfg(unix)]
+use ex_burn_engine::segment::Segment;
 use ex_burn_engine::{Device, Error, Result, TensorType, Type, Value};
+#[cfg(unix)]
+use parking_lot::Mutex;
 use parking_lot::RwLock;
-use rustler::{Atom, Binary, Decoder, Encoder, Env, NewBinary, NifResult, Resource, ResourceArc, Term};
+use rustler::{Atom, Decoder, Encoder, Env, NifResult, Resource, ResourceArc, Term};
 
 use crate::boundary::guard;
 use crate::error::NifError;
 
 /// A tensor, until it is deallocated.
-pub(crate) struct Tensor(RwLock<Option<Value>>);
+pub(crate) struct Tensor {
+    value: RwLock<Option<Value>>,
+    /// Shared memory that the tensor moved to, if anyone asked.
+    #[cfg(unix)]
+    pub(crate) segment: Mutex<Option<Segment>>,
+}
 
 // Burn's handles are not `RefUnwindSafe`; a panic while one is borrowed leaves it whole, because no operation changes a
 // value that it does not own.
@@ -21,13 +30,29 @@ impl Resource for Tensor {}
 
 impl Tensor {
     pub(crate) fn resource(value: Value) -> ResourceArc<Self> {
-        ResourceArc::new(Self(RwLock::new(Some(value))))
+        ResourceArc::new(Self {
+            value: RwLock::new(Some(value)),
+            #[cfg(unix)]
+            segment: Mutex::new(None),
+        })
     }
 
     /// The value, sharing memory.
     pub(crate) fn value(&self, op: &str) -> Result<Value> {
-        self.0.read().clone().ok_or_else(|| Error::Deallocated { op: op.to_string() })
+        self.value.read().clone().ok_or_else(|| deallocated(op))
     }
+
+    /// Puts what `f` makes of the value, the same elements in other memory, in its place.
+    #[cfg(unix)]
+    pub(crate) fn replace(&self, op: &str, f: impl FnOnce(Value) -> Result<Value>) -> Result<Value> {
+        let mut value = self.value.write();
+        let new = f(value.clone().ok_or_else(|| deallocated(op))?)?;
+        Ok(value.insert(new).clone())
+    }
+}
+
+fn deallocated(op: &str) -> Error {
+    Error::Deallocated { op: op.to_string() }
 }
 
 /// The values of `tensors`.
@@ -59,57 +84,26 @@ impl Encoder for TypeTerm {
     }
 }
 
-fn from_binary(ty: TypeTerm, bytes: Binary<'_>) -> Result<ResourceArc<Tensor>, NifError> {
-    guard("from_binary", || Ok(Tensor::resource(Value::from_bytes(&ty.0, bytes.to_vec(), &Device::Cpu)?)))
-}
-
-/// A tensor of `ty` from its row-major bytes.
-#[rustler::nif]
-fn tensor_from_binary(ty: TypeTerm, bytes: Binary<'_>) -> Result<ResourceArc<Tensor>, NifError> {
-    from_binary(ty, bytes)
-}
-
-/// [`tensor_from_binary`] for large binaries.
-#[rustler::nif(schedule = "DirtyCpu")]
-fn tensor_from_binary_dirty(ty: TypeTerm, bytes: Binary<'_>) -> Result<ResourceArc<Tensor>, NifError> {
-    from_binary(ty, bytes)
-}
-
-/// The first `limit` elements, row-major.
-fn to_binary<'a>(env: Env<'a>, tensor: &Tensor, limit: usize) -> Result<Binary<'a>, NifError> {
-    let bytes = guard("to_binary", || first_bytes(tensor.value("to_binary")?, limit))?;
-    let mut binary = NewBinary::new(env, bytes.len());
-    binary.as_mut_slice().copy_from_slice(&bytes);
-    Ok(binary.into())
-}
-
-fn first_bytes(value: Value, limit: usize) -> Result<Vec<u8>> {
-    if limit >= value.len() {
-        return value.into_bytes();
-    }
-    let flat = value.len();
-    value.reshape(&[flat]).slice(&[(0..limit).into()]).into_bytes()
-}
-
-#[rustler::nif]
-fn tensor_to_binary<'a>(env: Env<'a>, tensor: ResourceArc<Tensor>, limit: usize) -> Result<Binary<'a>, NifError> {
-    to_binary(env, &tensor, limit)
-}
-
-/// [`tensor_to_binary`] for large tensors.
-#[rustler::nif(schedule = "DirtyCpu")]
-fn tensor_to_binary_dirty<'a>(env: Env<'a>, tensor: ResourceArc<Tensor>, limit: usize) -> Result<Binary<'a>, NifError> {
-    to_binary(env, &tensor, limit)
-}
-
 /// Element type and shape.
 #[rustler::nif]
 fn tensor_type(tensor: ResourceArc<Tensor>) -> Result<TypeTerm, NifError> {
     guard("tensor_type", || Ok(TypeTerm(tensor.value("tensor_type")?.ty())))
 }
 
+/// A tensor with memory of its own and the same elements.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn tensor_copy(tensor: ResourceArc<Tensor>) -> Result<ResourceArc<Tensor>, NifError> {
+    guard("backend_copy", || {
+        let value = tensor.value("backend_copy")?;
+        let ty = value.ty();
+        Ok(Tensor::resource(Value::from_bytes(&ty, value.into_bytes()?, &Device::Cpu)?))
+    })
+}
+
 /// Gives the memory back; false when that had happened before.
 #[rustler::nif]
 fn tensor_free(tensor: ResourceArc<Tensor>) -> bool {
-    tensor.0.write().take().is_some()
+    #[cfg(unix)]
+    tensor.segment.lock().take();
+    tensor.value.write().take().is_some()
 }
