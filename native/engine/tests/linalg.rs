@@ -359,7 +359,7 @@ fn results_larger_than_memory_are_errors() {
     let tall = tensor(Type::F32, &[ROWS, 1], &vec![1.0; ROWS]);
     let full = [(Type::F32, vec![ROWS, ROWS]), (Type::F32, vec![1]), (Type::F32, vec![1, 1])];
     let message = try_linalg(Linalg::Svd(SVD), from_ref(&tall), &full).expect_err("too large").to_string();
-    assert_eq!(message, "svd: a result is larger than memory");
+    assert!(message.starts_with("svd: ") && message.contains("memory"), "{message}");
     let thin = Linalg::Svd(Svd { full_matrices: false, ..SVD });
     let got = linalg(thin, &tall, &[&[ROWS, 1], &[1], &[1, 1]]);
     assert_close("s", &got[1], &[(ROWS as f64).sqrt()], 1e-6);
