@@ -16,8 +16,8 @@ defmodule ExBurn.MixProject do
       elixir: "~> 1.17",
       elixirc_paths: elixirc_paths(Mix.env()),
       start_permanent: Mix.env() == :prod,
-      # Tests of Nx define containers of their own while they run.
-      consolidate_protocols: Mix.env() == :prod,
+      # So that test files of Nx, which define containers while they run, can be run here.
+      consolidate_protocols: Mix.env() != :test,
       deps: DepsFolder.deps(deps()),
       name: "ExBurn",
       description: "Runs Nx, Axon and Nx.Serving on the Rust framework Burn",

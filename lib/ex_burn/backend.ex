@@ -224,6 +224,14 @@ defmodule ExBurn.Backend do
 
   @doc """
   The tensor that `template` describes over the memory of a native reference.
+
+  ## Examples
+
+      iex> t = Nx.tensor([1, 2], type: :s32, backend: ExBurn.Backend)
+      iex> again = ExBurn.Backend.put(Nx.template({2}, :s32), ExBurn.Backend.ref(t))
+      iex> Nx.to_list(again)
+      [1, 2]
+
   """
   @spec put(Nx.Tensor.t(), reference()) :: Nx.Tensor.t()
   def put(%T{} = template, ref) do
@@ -260,6 +268,16 @@ defmodule ExBurn.Backend do
 
   @doc """
   The native reference of a new tensor like `template` from its elements' bits, row by row. See "Memory" above.
+
+  A number of bits other than the template's raises `ExBurn.Error`.
+
+  ## Examples
+
+      iex> template = Nx.template({3}, :u4)
+      iex> ref = ExBurn.Backend.upload(template, <<1::4, 2::4, 3::4>>)
+      iex> template |> ExBurn.Backend.put(ref) |> Nx.to_flat_list()
+      [1, 2, 3]
+
   """
   @spec upload(Nx.Tensor.t(), bitstring()) :: reference()
   def upload(template, bits)

@@ -6,8 +6,8 @@ defmodule ExBurn.Error do
 
     * `:op` - (atom) the operation or function that failed, as Nx or this library names it
     * `:reason` - (atom or string) what went wrong. Atoms come from the engine: `:unsupported` (the device lacks
-      the operation for this type), `:invalid`, `:mismatch`, `:deallocated`, `:file`,
-      `:non_finite`, `:panic`. Strings are meant for people
+      the operation for this type), `:invalid`, `:argument` and `:arithmetic` (elements without an answer),
+      `:mismatch`, `:deallocated`, `:file`, `:non_finite`, `:panic`. Strings are meant for people
     * `:details` - (map) the values involved, such as shapes and types
 
   ## Examples

@@ -1,13 +1,18 @@
 defmodule ExBurn.BackendTest do
   use ExBurn.Case, async: true
 
+  doctest ExBurn.Backend
+
   setup do
     Nx.default_backend(ExBurn.Backend)
     :ok
   end
 
   test "tensors live on the backend and come back as they were" do
-    for type <- [:u8, :u16, :u32, :u64, :s8, :s16, :s32, :s64, :bf16, :f16, :f32, :f64],
+    types =
+      ~w(u8 u16 u32 u64 s8 s16 s32 s64 f8 f8_e4m3fn bf16 f16 f32 f64 c64 c128)a
+
+    for type <- types,
         shape <- [{}, {1}, {2, 3}] do
       t = Nx.iota(shape, type: type)
       assert %ExBurn.Backend{} = t.data

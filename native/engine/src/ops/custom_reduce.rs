@@ -70,7 +70,7 @@ impl Operands {
     }
 }
 
-/// A matrix with one column for each result, or with one row when the reduced axes are not to come `first`.
+/// A matrix with one column for each result, or with one row for each when the reduced axes are not to come `first`.
 fn rows(x: Value, reduced: &[bool], first: bool) -> Value {
     let shape = x.shape();
     let axes = |wanted: bool| (0..reduced.len()).filter(move |&axis| reduced[axis] == wanted);

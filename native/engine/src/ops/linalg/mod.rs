@@ -19,10 +19,9 @@ use num_complex::Complex64;
 use self::batch::{Batch, Decomposition, write};
 use self::field::Field;
 use self::lu::Lu;
-use crate::device::host_memory;
 use crate::error::{Error, Result};
 use crate::ops::autodiff::is_tracked;
-use crate::ops::{Call, check};
+use crate::ops::{Call, check, memory};
 use crate::program::{Linalg, Qr, QrMode, Svd, TransformA, TriangularSolve};
 use crate::types::Type;
 use crate::value::Value;
@@ -111,12 +110,9 @@ fn check_results(call: &Call<'_>, a: &Value, shapes: &[Vec<usize>]) -> Result<()
     if made != declared {
         return Err(call.invalid(format!("makes results of shapes {made:?}, not {declared:?}")));
     }
-    let largest = made.iter().map(|shape| shape.iter().map(|&n| n as f64).product::<f64>()).fold(0.0, f64::max);
     // In double precision, as the crate makes it and as the tensor holds it.
-    if largest * (2 * size_of::<Complex64>()) as f64 > host_memory() as f64 {
-        return Err(call.invalid("a result is larger than memory"));
-    }
-    Ok(())
+    let element = 2 * size_of::<Complex64>();
+    memory::ensure(call, made.iter().map(|shape| memory::bytes(shape, element)).max().unwrap_or_default())
 }
 
 /// The results of `f` for each matrix of a batch, or for each pair of matrices.
