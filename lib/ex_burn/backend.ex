@@ -403,11 +403,21 @@ defmodule ExBurn.Backend do
   @impl true
   def inspect(%T{} = t, opts) do
     limit = if opts.limit == :infinity, do: Nx.size(t), else: min(opts.limit + 1, Nx.size(t))
-    Nx.Backend.inspect(t, to_binary(t, limit), opts)
+    {t, binary} = printable(t, to_binary(t, limit))
+    Nx.Backend.inspect(t, binary, opts)
   rescue
     # A tensor without memory can still be printed, in an error message say.
     error in Error -> "(#{Exception.message(error)})"
   end
+
+  # Nx prints elements of whole bytes only.
+  defp printable(%T{type: {:u, size}} = t, bits) when size < 8,
+    do: {%{t | type: {:u, 8}}, for(<<n::size(size) <- bits>>, into: <<>>, do: <<n>>)}
+
+  defp printable(%T{type: {:s, size}} = t, bits) when size < 8,
+    do: {%{t | type: {:s, 8}}, for(<<n::signed-size(size) <- bits>>, into: <<>>, do: <<n>>)}
+
+  defp printable(t, binary), do: {t, binary}
 
   @impl true
   def to_pointer(t, opts), do: Pointer.of(t, opts)

@@ -188,7 +188,7 @@ defmodule ExBurn.Instruction do
   def block(%Nx.Block.Phase{}, args), do: {{:unary, :phase}, args}
 
   def block(%Nx.Block.AllClose{equal_nan: equal_nan, rtol: rtol, atol: atol}, args),
-    do: {{:all_close, %{equal_nan: equal_nan, rtol: rtol * 1.0, atol: atol * 1.0}}, args}
+    do: {{:all_close, %{equal_nan: !!equal_nan, rtol: rtol * 1.0, atol: atol * 1.0}}, args}
 
   def block(%Nx.Block.Take{axis: axis}, args), do: {{:take, %{axis: axis}}, args}
 

@@ -46,6 +46,11 @@ defmodule ExBurn.BackendTest do
   test "inspecting prints as Nx prints" do
     assert inspect(Nx.tensor([[1, 2]], names: [:a, :b])) =~ "s32[a: 1][b: 2]"
     assert inspect(Nx.iota({1000})) =~ "..."
+
+    for type <- [:s4, :s8], do: assert(inspect(Nx.tensor([1, -2, 3], type: type)) =~ "[1, -2, 3]")
+
+    for type <- [:u2, :u8],
+        do: assert(inspect(Nx.tensor([[1, 2], [3, 0]], type: type)) =~ "[3, 0]")
   end
 
   test "memory is given back once" do

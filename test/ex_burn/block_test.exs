@@ -14,7 +14,13 @@ defmodule ExBurn.BlockTest do
           Nx.tensor([1.0, 2.1, :nan, :infinity]),
           Nx.tensor([1.0, 2.0, 0.0, :neg_infinity])
         ],
-        opts <- [[], [equal_nan: true], [rtol: 0.1, equal_nan: true], [atol: 1, rtol: 0]] do
+        opts <- [
+          [],
+          [equal_nan: nil],
+          [equal_nan: true],
+          [rtol: 0.1, equal_nan: true],
+          [atol: 1, rtol: 0]
+        ] do
       assert_same(&Nx.all_close(&1, &2, opts), [a, b])
     end
   end

@@ -52,11 +52,13 @@ pub(crate) fn divide(a: Complex64, b: Complex64) -> Complex64 {
     }
 }
 
-/// The principal value of a power; 0 to the power of 0 is 1, to any other power 0.
+/// The principal value of a power; 0 to the power of 0 is 1, to any other power 0. As in Nx, it is NaN where a part of either
+/// is infinite: the limit depends on the way there.
 pub(crate) fn pow(base: Complex64, exponent: Complex64) -> Complex64 {
     let (zero, one) = (Complex64::ZERO, Complex64::ONE);
     match (base, exponent) {
         (_, b) if b == zero => one,
+        (a, b) if !a.is_finite() || !b.is_finite() => Complex64::new(f64::NAN, f64::NAN),
         (a, _) if a == zero => zero,
         (a, b) if b == one => a,
         (a, b) if b == -one => divide(one, a),
@@ -82,6 +84,13 @@ mod tests {
         assert!(sqrt(of(f64::MAX, f64::MAX)).is_finite());
         assert_eq!(cbrt(of(f64::INFINITY, 3.0)), of(f64::INFINITY, 0.0));
         assert!((cbrt(of(0.0, -8.0)) - of(3f64.sqrt(), -1.0)).norm() < 1e-15);
+    }
+
+    #[test]
+    fn powers_at_the_edges() {
+        assert_eq!(pow(of(0.0, 0.0), of(0.0, 0.0)), of(1.0, 0.0));
+        assert_eq!(pow(of(0.0, 0.0), of(2.0, 1.0)), of(0.0, 0.0));
+        assert!(pow(of(f64::INFINITY, 3.0), of(-2.0, 4.0)).is_nan());
     }
 
     #[test]
