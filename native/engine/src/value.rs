@@ -103,6 +103,19 @@ impl Value {
         shape
     }
 
+    /// Whether [`shape`](Self::shape) is `shape`.
+    pub fn has_shape(&self, shape: &[usize]) -> bool {
+        match self.flex() {
+            Some(tensor) => tensor.layout().shape().get(..self.rank()) == Some(shape),
+            None => self.shape() == shape,
+        }
+    }
+
+    /// Whether [`ty`](Self::ty) is `ty`.
+    pub fn has_type(&self, ty: &TensorType) -> bool {
+        self.dtype == ty.dtype && self.has_shape(&ty.shape)
+    }
+
     /// Number of axes.
     pub fn rank(&self) -> usize {
         self.tensor.rank() - usize::from(self.dtype.is_complex())
@@ -266,6 +279,9 @@ impl Value {
 
     /// The same elements in another shape.
     pub fn reshape(self, shape: &[usize]) -> Self {
+        if self.has_shape(shape) {
+            return self;
+        }
         let shape = stored_shape(self.dtype, shape);
         by_class!(self, |t| Dispatch::float_reshape(t, shape), |t| Dispatch::int_reshape(t, shape))
     }
@@ -279,6 +295,9 @@ impl Value {
 
     /// Axes of length 1 repeated to `shape`, which has the same rank.
     pub fn expand(self, shape: &[usize]) -> Self {
+        if self.has_shape(shape) {
+            return self;
+        }
         let shape = stored_shape(self.dtype, shape);
         by_class!(self, |t| Dispatch::float_expand(t, shape), |t| Dispatch::int_expand(t, shape))
     }
