@@ -273,7 +273,9 @@ impl Value {
         let shape = self.shape();
         let parts = self.into_parts();
         let mut slices = vec![Slice::full(); shape.len()];
-        slices.push((part..part + 1).into());
+        // Memory without elements has no second one to start at.
+        let start = if shape.contains(&0) { 0 } else { part };
+        slices.push((start..start + 1).into());
         parts.slice(&slices).reshape(&shape)
     }
 
@@ -415,7 +417,9 @@ impl Value {
         if !dtype.is_complex() {
             return truth;
         }
-        let [re, im] = [0..1, 1..2].map(|part| {
+        // Memory without elements has no second one to start at.
+        let second = if shape.contains(&0) { 0..1 } else { 1..2 };
+        let [re, im] = [0..1, second].map(|part| {
             let mut slices = vec![Slice::full(); shape.len()];
             slices.push(part.into());
             Dispatch::bool_slice(truth.clone(), &slices)

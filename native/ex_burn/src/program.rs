@@ -32,9 +32,12 @@ impl Executable {
     }
 }
 
+/// The term of an operation without attributes: a name, or its kind and a name.
+type Plain = (Option<Atom>, Atom);
+
 thread_local! {
-    /// Operations without attributes, by the atoms that are their terms. There are few.
-    static PLAIN: RefCell<HashMap<(Option<Atom>, Atom), Rc<Op>>> = RefCell::default();
+    /// The operations without attributes that were met. There are few.
+    static PLAIN: RefCell<HashMap<Plain, Rc<Op>>> = RefCell::default();
 }
 
 /// The operation of a term. Those that are an atom or a pair of atoms are decoded once.
