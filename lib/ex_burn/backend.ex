@@ -54,9 +54,9 @@ defmodule ExBurn.Backend do
   defstruct [:ref, :memory]
 
   @typedoc """
-  A tensor's native reference, or what stands for one while `ExBurn.Defn.Recording` records; and for large tensors a
-  binary that stands for their memory: the VM counts its size and collects garbage in time, while what is behind a
-  reference is invisible to it.
+  A tensor's native reference, or what stands for one while `ExBurn.Defn.Recording` records; and for large tensors a binary
+  that stands for their memory: the VM counts its size and collects garbage in time, while what is behind a reference is
+  invisible to it.
   """
   @type t :: %__MODULE__{ref: reference() | {:recorded, tuple()}, memory: binary() | nil}
 
@@ -174,7 +174,7 @@ defmodule ExBurn.Backend do
         fun.(x, acc) |> Nx.as_type(out.type) |> on_binary()
       end
 
-      %{out | data: %__MODULE__{ref: ref(call.(typed))}}
+      put(out, ref(call.(typed)))
   else
     result -> %{out | data: result.data}
   end
@@ -248,7 +248,6 @@ defmodule ExBurn.Backend do
   `s64` scalar.
   """
   @spec ref(Nx.Tensor.t() | integer()) :: reference()
-  def ref(%T{data: %__MODULE__{ref: {:recorded, recorded}}}), do: Recording.unknown!(recorded)
   def ref(%T{data: %__MODULE__{ref: ref}}) when node(ref) == node(), do: ref
   def ref(%T{data: %__MODULE__{}} = t), do: upload(t, to_binary(t, Nx.size(t)))
 
@@ -313,9 +312,6 @@ defmodule ExBurn.Backend do
   end
 
   @impl true
-  def to_binary(%T{data: %__MODULE__{ref: {:recorded, recorded}}}, _limit),
-    do: Recording.unknown!(recorded)
-
   def to_binary(%T{data: %__MODULE__{ref: ref}, type: {_, size}}, limit)
       when node(ref) == node() do
     binary =
@@ -341,7 +337,7 @@ defmodule ExBurn.Backend do
 
   @impl true
   def backend_transfer(%T{data: %__MODULE__{ref: ref}} = t, __MODULE__, opts)
-      when node(ref) == node() do
+      when is_tuple(ref) or node(ref) == node() do
     init(opts)
     t
   end
@@ -365,6 +361,9 @@ defmodule ExBurn.Backend do
   end
 
   # Only the node that made a tensor can read it. An error there is an error here.
+  defp remote(_op, %T{data: %__MODULE__{ref: {:recorded, recorded}}}, _args),
+    do: Recording.unknown!(recorded)
+
   defp remote(op, %T{data: %__MODULE__{ref: ref}}, args) do
     :erpc.call(node(ref), __MODULE__, op, args)
   rescue
@@ -406,8 +405,11 @@ defmodule ExBurn.Backend do
     {t, binary} = printable(t, to_binary(t, limit))
     Nx.Backend.inspect(t, binary, opts)
   rescue
-    # A tensor without memory can still be printed, in an error message say.
-    error in Error -> "(#{Exception.message(error)})"
+    error in Error ->
+      # A tensor without memory can still be printed, in an error message say.
+      if Recording.recorded?(t),
+        do: reraise(error, __STACKTRACE__),
+        else: "(#{Exception.message(error)})"
   end
 
   # Nx prints elements of whole bytes only.

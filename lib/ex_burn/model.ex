@@ -161,21 +161,45 @@ defmodule ExBurn.Model do
   defp seeded(leaf, _model), do: leaf
 
   @doc """
+  Refuses what is no model on behalf of `op`.
+
+  ## Examples
+
+      iex> ExBurn.Model.expect!(:nonsense, :fit)
+      ** (ExBurn.Error) fit: model is :nonsense, expected what ExBurn.compile/2 or ExBurn.load/1 answers
+
+  """
+  @spec expect!(term(), atom()) :: :ok
+  def expect!(%__MODULE__{}, _op), do: :ok
+
+  def expect!(other, op) do
+    raise Error,
+      op: op,
+      reason:
+        "model is #{Options.short(other)}, expected what ExBurn.compile/2 or ExBurn.load/1 answers"
+  end
+
+  @doc """
   See `ExBurn.parameters/1`.
   """
   @spec parameters(t()) :: map()
-  def parameters(%__MODULE__{parameters: parameters, states: states}),
-    do: State.nest(parameters ++ states)
+  def parameters(model) do
+    expect!(model, :parameters)
+    State.nest(model.parameters ++ model.states)
+  end
 
   @doc """
   See `ExBurn.update_params/2`.
   """
   @spec update_params(t(), term()) :: t()
-  def update_params(%__MODULE__{parameters: parameters, states: states} = model, given) do
-    count = length(parameters)
+  def update_params(model, given) do
+    expect!(model, :update_params)
+    count = length(model.parameters)
 
     {parameters, states} =
-      (parameters ++ states) |> State.replace(State.leaves(given)) |> Enum.split(count)
+      (model.parameters ++ model.states)
+      |> State.replace(State.leaves(given))
+      |> Enum.split(count)
 
     %{model | parameters: parameters, states: states}
   end
@@ -184,7 +208,9 @@ defmodule ExBurn.Model do
   See `ExBurn.info/1`.
   """
   @spec info(t()) :: map()
-  def info(%__MODULE__{parameters: parameters, states: states} = model) do
+  def info(model) do
+    expect!(model, :info)
+    %__MODULE__{parameters: parameters, states: states} = model
     size = fn leaves -> leaves |> Enum.map(fn {_path, t} -> Nx.size(t) end) |> Enum.sum() end
     bytes = (parameters ++ states) |> Enum.map(fn {_path, t} -> Nx.byte_size(t) end) |> Enum.sum()
 

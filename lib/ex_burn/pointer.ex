@@ -30,11 +30,13 @@ defmodule ExBurn.Pointer do
     end
   end
 
-  def of(%T{data: %Backend{ref: ref}}, _opts) do
+  def of(%T{data: %Backend{ref: ref}}, _opts) when is_reference(ref) do
     raise Error,
       op: :to_pointer,
       reason: "the tensor is on #{node(ref)}, expected one of this node"
   end
+
+  def of(recorded, _opts), do: Backend.ref(recorded)
 
   @doc """
   The native reference of a tensor of `bytes` bytes over what the pointer names.

@@ -63,7 +63,8 @@ defmodule ExBurn.Training do
   with an `ExBurn.Error` whose details have `:epoch`, `:step`, the `:model` after the last good step and the `:history`.
   """
   @spec fit(Model.t(), data() | Enumerable.t(data()), keyword()) :: Model.t()
-  def fit(%Model{} = model, data, opts \\ []) do
+  def fit(model, data, opts \\ []) do
+    Model.expect!(model, :fit)
     {model, _history} = fit_with_progress(model, data, opts)
     model
   end
@@ -73,7 +74,8 @@ defmodule ExBurn.Training do
   """
   @spec fit_with_progress(Model.t(), data() | Enumerable.t(data()), keyword()) ::
           {Model.t(), History.t()}
-  def fit_with_progress(%Model{} = model, data, opts \\ []) do
+  def fit_with_progress(model, data, opts \\ []) do
+    Model.expect!(model, :fit_with_progress)
     options = Options.fit!(opts, model.seed)
     {model, history, _handle} = Run.run(model, Job.prepare!(model, data, options), options)
     {%{model | optimizer_state: nil}, history}
@@ -91,7 +93,8 @@ defmodule ExBurn.Training do
   @spec evaluate(Model.t(), data() | Enumerable.t(data()), keyword()) :: %{
           atom() => History.value()
         }
-  def evaluate(%Model{} = model, data, opts \\ []) do
+  def evaluate(model, data, opts \\ []) do
+    Model.expect!(model, :evaluate)
     %{batch_size: size} = Options.validate!(opts, [batch_size: 32], :evaluate)
     names = [:loss | Enum.map(model.metrics, &Metric.name/1)]
 
@@ -140,7 +143,8 @@ defmodule ExBurn.Training do
     * `:learning_rate` - (number) Defaults to the model's
   """
   @spec train_step(Model.t(), data(), keyword()) :: {float(), Model.t()}
-  def train_step(%Model{} = model, batch, opts \\ []) do
+  def train_step(model, batch, opts \\ []) do
+    Model.expect!(model, :train_step)
     opts = Options.validate!(opts, [learning_rate: model.learning_rate], :train_step)
     job = Job.single_step!(model, Data.new!(batch, model, :train_step), opts.learning_rate * 1.0)
     {model, [entry], handle} = Run.run(model, job, Options.fit!([verbose: false], 0))
@@ -154,7 +158,8 @@ defmodule ExBurn.Training do
   Frozen parameters are left out.
   """
   @spec compute_gradients(Model.t(), data(), keyword()) :: %{String.t() => map()}
-  def compute_gradients(%Model{} = model, batch, opts \\ []) do
+  def compute_gradients(model, batch, opts \\ []) do
+    Model.expect!(model, :compute_gradients)
     Options.validate!(opts, [], :compute_gradients)
     data = Data.new!(batch, model, :compute_gradients)
     step = Step.fetch!(model, :train, Data.templates(data, data.rows), :compute_gradients)

@@ -1,6 +1,7 @@
 defmodule ExBurn.ModelTest do
   use ExBurn.Case, async: true
 
+  doctest ExBurn.Model
   doctest ExBurn.Model.Input
   doctest ExBurn.Model.Options
   doctest ExBurn.Model.Output
@@ -27,6 +28,26 @@ defmodule ExBurn.ModelTest do
   end
 
   defp error(fun), do: assert_raise(Error, fun) |> Exception.message()
+
+  test "what is no model is refused by name" do
+    data = {samples({2, 4}), samples({2, 3})}
+
+    for other <- [nil, %{}, Nx.tensor(1), Axon.input("x")],
+        {op, call} <- [
+          fit: &ExBurn.fit(&1, data),
+          fit_with_progress: &ExBurn.fit_with_progress(&1, data),
+          train_step: &ExBurn.train_step(&1, data),
+          evaluate: &ExBurn.evaluate(&1, data),
+          compute_gradients: &ExBurn.compute_gradients(&1, data),
+          summary: &ExBurn.summary/1,
+          info: &ExBurn.info/1,
+          parameters: &ExBurn.parameters/1,
+          update_params: &ExBurn.update_params(&1, %{}),
+          save: &ExBurn.save(&1, "no/such/folder")
+        ] do
+      assert error(fn -> call.(other) end) =~ ~r/^#{op}: model is /
+    end
+  end
 
   defp predict_error(model, input) do
     assert {:error, %Error{} = error} = ExBurn.predict(model, input)

@@ -81,6 +81,23 @@ defmodule ExBurn.NIFTest do
     assert_raise ArgumentError, fn -> NIF.instruction_run({:unary, :exp}, [], [{:f32, [-1]}]) end
   end
 
+  test "improper lists are refused wherever they stand" do
+    x = tensor([1.0, 2.0])
+    out = {:f32, [2]}
+
+    assert {:error, {:invalid, _}} =
+             NIF.instruction_run({:transpose, %{axes: [0 | 1]}}, [x], [out])
+
+    for call <- [
+          fn -> NIF.instruction_run({:unary, :exp}, [x | x], [out]) end,
+          fn -> NIF.instruction_run({:unary, :exp}, [x], [out | out]) end,
+          fn -> NIF.instruction_run({:unary, :exp}, [x], [{:f32, [2 | 3]}]) end,
+          fn -> NIF.template_any([{1, %{}} | :end]) end
+        ] do
+      assert_raise ArgumentError, call
+    end
+  end
+
   test "programs are checked" do
     f32 = %{dtype: :f32, shape: [2]}
     instruction = %{op: {:unary, :exp}, inputs: [0], outputs: [f32]}

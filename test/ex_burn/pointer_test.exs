@@ -64,6 +64,21 @@ defmodule ExBurn.PointerTest do
     assert answer == t |> Nx.sum() |> Nx.to_number() |> to_string()
   end
 
+  test "the name goes with the process, though the tensor is alive" do
+    code = """
+    t = Nx.iota({1000}, type: :u8, backend: ExBurn.Backend)
+    :persistent_term.put(:kept, t)
+    IO.write(Nx.to_pointer(t, mode: :ipc).handle)
+    """
+
+    paths = Enum.flat_map(:code.get_path(), &["-pa", to_string(&1)])
+    {handle, 0} = System.cmd("elixir", paths ++ ["-e", code])
+
+    assert_raise Error, ~r/No such file/, fn ->
+      at(%Nx.Pointer{kind: :ipc, handle: handle}, :u8, {1000})
+    end
+  end
+
   test "the name goes with the tensor, a mapping stays" do
     t = Nx.iota({1000}, type: :u8)
     pointer = Nx.to_pointer(t, mode: :ipc)

@@ -25,7 +25,8 @@ defmodule ExBurn.Model.Files do
   See `ExBurn.save/3`.
   """
   @spec save(Model.t(), Path.t(), keyword()) :: :ok
-  def save(%Model{} = model, path, opts \\ []) do
+  def save(model, path, opts \\ []) do
+    Model.expect!(model, :save)
     opts = Options.validate!(:save, opts, batch_sizes: nil)
     path = full!(:save, path)
     forward = forward(model, opts[:batch_sizes])

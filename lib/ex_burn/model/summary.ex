@@ -10,7 +10,9 @@ defmodule ExBurn.Model.Summary do
   See `ExBurn.summary/1`.
   """
   @spec text(Model.t()) :: String.t()
-  def text(%Model{} = model) do
+  def text(model) do
+    Model.expect!(model, :summary)
+
     inputs =
       for {name, {type, shape}} <- model.inputs,
           do: "#{name} #{Type.name(type)} #{Input.text(shape)}"

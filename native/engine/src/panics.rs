@@ -25,7 +25,7 @@ static QUIET: Once = Once::new();
 /// # Errors
 ///
 /// As `body` says, the [`Error`] that it panics with, and [`Error::Panic`].
-pub fn catch<T>(op: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn catch<T>(op: &(impl ToString + ?Sized), body: impl FnOnce() -> Result<T>) -> Result<T> {
     QUIET.call_once(silence_guarded_panics);
     let outer = GUARDED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(body));
@@ -44,7 +44,7 @@ fn silence_guarded_panics() {
 }
 
 /// Code that Burn calls back has no other way to give up than to panic with an error of ours.
-fn panic_error(op: &str, payload: Box<dyn Any + Send>) -> Error {
+fn panic_error(op: &(impl ToString + ?Sized), payload: Box<dyn Any + Send>) -> Error {
     match payload.downcast::<Error>() {
         Ok(error) => *error,
         Err(payload) => Error::Panic { op: op.to_string(), message: panic_message(payload.as_ref()) },

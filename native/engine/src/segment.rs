@@ -1,12 +1,14 @@
 //! Memory outside of the engine: POSIX shared memory, which other processes of the machine can map, and plain addresses.
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::fs::read_to_string;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
+use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{fstat, ftruncate};
 use rustix::io::Errno;
@@ -15,7 +17,7 @@ use rustix::shm::{self, Mode, OFlags};
 
 use crate::error::{Error, Result};
 
-/// A named piece of memory. Dropping it removes the name; who has mapped it keeps it.
+/// A named piece of memory. Dropping it, or the end of the process, removes the name; who has mapped it keeps it.
 ///
 /// ```
 /// use ex_burn_engine::segment::{Segment, open};
@@ -162,7 +164,11 @@ fn create(permissions: Mode) -> Result<(String, OwnedFd), Errno> {
         let name = format!("/ex_burn.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         match shm::open(&name, OFlags::CREATE | OFlags::EXCL | OFlags::RDWR, permissions) {
             Err(Errno::EXIST) => continue,
-            result => return Ok((name, result?)),
+            Err(error) => return Err(error),
+            Ok(file) => {
+                keep(&name);
+                return Ok((name, file));
+            }
         }
     }
 }
@@ -175,8 +181,29 @@ fn reserve(file: &OwnedFd, len: usize) -> Result<(), Errno> {
     Ok(())
 }
 
+/// The names that are in use, which nobody would remove when the process ends.
+static NAMES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn keep(name: &str) {
+    static AT_EXIT: Once = Once::new();
+    NAMES.lock().insert(name.to_string());
+    // SAFETY: the handler is a function of this library, which is never unloaded before the process ends.
+    AT_EXIT.call_once(|| _ = unsafe { atexit(remove_all) });
+}
+
+unsafe extern "C" {
+    fn atexit(handler: extern "C" fn()) -> std::ffi::c_int;
+}
+
+extern "C" fn remove_all() {
+    // Another thread may hold the lock for ever by now.
+    let names = NAMES.try_lock().map(|names| names.clone());
+    names.iter().flatten().for_each(|name| _ = shm::unlink(name.as_str()));
+}
+
 /// A name that is gone already is no concern of ours.
 fn remove(name: &str) {
+    NAMES.lock().remove(name);
     let _ = shm::unlink(name);
 }
 

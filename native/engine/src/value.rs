@@ -103,6 +103,19 @@ impl Value {
         shape
     }
 
+    /// Whether [`shape`](Self::shape) is `shape`.
+    pub fn has_shape(&self, shape: &[usize]) -> bool {
+        match self.flex() {
+            Some(tensor) => tensor.layout().shape().get(..self.rank()) == Some(shape),
+            None => self.shape() == shape,
+        }
+    }
+
+    /// Whether [`ty`](Self::ty) is `ty`.
+    pub fn has_type(&self, ty: &TensorType) -> bool {
+        self.dtype == ty.dtype && self.has_shape(&ty.shape)
+    }
+
     /// Number of axes.
     pub fn rank(&self) -> usize {
         self.tensor.rank() - usize::from(self.dtype.is_complex())
@@ -260,12 +273,17 @@ impl Value {
         let shape = self.shape();
         let parts = self.into_parts();
         let mut slices = vec![Slice::full(); shape.len()];
-        slices.push((part..part + 1).into());
+        // Memory without elements has no second one to start at.
+        let start = if shape.contains(&0) { 0 } else { part };
+        slices.push((start..start + 1).into());
         parts.slice(&slices).reshape(&shape)
     }
 
     /// The same elements in another shape.
     pub fn reshape(self, shape: &[usize]) -> Self {
+        if self.has_shape(shape) {
+            return self;
+        }
         let shape = stored_shape(self.dtype, shape);
         by_class!(self, |t| Dispatch::float_reshape(t, shape), |t| Dispatch::int_reshape(t, shape))
     }
@@ -279,6 +297,9 @@ impl Value {
 
     /// Axes of length 1 repeated to `shape`, which has the same rank.
     pub fn expand(self, shape: &[usize]) -> Self {
+        if self.has_shape(shape) {
+            return self;
+        }
         let shape = stored_shape(self.dtype, shape);
         by_class!(self, |t| Dispatch::float_expand(t, shape), |t| Dispatch::int_expand(t, shape))
     }
@@ -396,7 +417,9 @@ impl Value {
         if !dtype.is_complex() {
             return truth;
         }
-        let [re, im] = [0..1, 1..2].map(|part| {
+        // Memory without elements has no second one to start at.
+        let second = if shape.contains(&0) { 0..1 } else { 1..2 };
+        let [re, im] = [0..1, second].map(|part| {
             let mut slices = vec![Slice::full(); shape.len()];
             slices.push(part.into());
             Dispatch::bool_slice(truth.clone(), &slices)

@@ -6,7 +6,7 @@ use ex_burn_engine::panics::catch;
 use crate::error::NifError;
 
 /// Runs `body`; a panic inside becomes [`Error::Panic`](ex_burn_engine::Error::Panic) with its message, named after `op`.
-pub(crate) fn guard<T>(op: &str, body: impl FnOnce() -> Result<T>) -> Result<T, NifError> {
+pub(crate) fn guard<T>(op: &(impl ToString + ?Sized), body: impl FnOnce() -> Result<T>) -> Result<T, NifError> {
     Ok(catch(op, body)?)
 }
 

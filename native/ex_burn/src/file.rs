@@ -15,18 +15,19 @@ use serde::de::DeserializeOwned;
 
 use crate::boundary::guard;
 use crate::error::NifError;
+use crate::list::List;
 use crate::program::{Executable, executable};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, Tensors};
 use crate::term::{Plain, decode};
 
-type Named = Vec<(String, ResourceArc<Tensor>)>;
+type Named = List<(String, ResourceArc<Tensor>)>;
 type Texts = HashMap<String, String>;
 
 /// Writes tensors and texts.
 #[rustler::nif(schedule = "DirtyIo")]
 fn file_write(path: String, tensors: Named, metadata: Texts) -> Result<(), NifError> {
     guard("save", || {
-        let tensors = tensors.into_iter().map(|(name, tensor)| Ok((name, tensor.value("save")?)));
+        let tensors = tensors.0.into_iter().map(|(name, tensor)| Ok((name, tensor.value("save")?)));
         let contents = Contents { tensors: tensors.collect::<Result<_>>()?, metadata: metadata.into_iter().collect() };
         file::write(Path::new(&path), &contents)
     })
@@ -38,7 +39,7 @@ fn file_read(path: String) -> Result<(Named, Texts), NifError> {
     guard("load", || {
         let contents = file::read(Path::new(&path), &Device::Cpu)?;
         let tensors = contents.tensors.into_iter().map(|(name, value)| (name, Tensor::resource(value))).collect();
-        Ok((tensors, contents.metadata.into_iter().collect()))
+        Ok((List(tensors), contents.metadata.into_iter().collect()))
     })
 }
 
@@ -68,29 +69,25 @@ fn manifest_from_json(json: String) -> Result<Plain, NifError> {
 
 /// The JSON form of the template behind programs of three batch sizes.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn template_any(traces: Vec<(usize, Term<'_>)>) -> Result<String, NifError> {
+fn template_any(traces: List<(usize, Term<'_>)>) -> Result<String, NifError> {
     guard("template", || {
-        let traces = traces.into_iter().map(|(batch, program)| Ok((batch, decode("program", program)?)));
+        let traces = traces.0.into_iter().map(|(batch, program)| Ok((batch, decode("program", program)?)));
         to_json("template", &Template::any(&traces.collect::<Result<Vec<_>>>()?)?)
     })
 }
 
 /// The JSON form of a template that has one program for each batch size.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn template_sizes(programs: Vec<(usize, Term<'_>)>) -> Result<String, NifError> {
+fn template_sizes(programs: List<(usize, Term<'_>)>) -> Result<String, NifError> {
     guard("template", || {
-        let programs = programs.into_iter().map(|(batch, program)| Ok((batch, decode("program", program)?)));
+        let programs = programs.0.into_iter().map(|(batch, program)| Ok((batch, decode("program", program)?)));
         to_json("template", &Template::Sizes(programs.collect::<Result<_>>()?))
     })
 }
 
 /// Prepares the template's program for `batch`; `captures` are the values of its last inputs.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn template_program(
-    template: String,
-    batch: usize,
-    captures: Vec<ResourceArc<Tensor>>,
-) -> Result<ResourceArc<Executable>, NifError> {
+fn template_program(template: String, batch: usize, captures: Tensors) -> Result<ResourceArc<Executable>, NifError> {
     guard("program", || {
         let template: Template = from_json("program", &template)?;
         executable(&template.program(batch)?, &captures)

@@ -2,12 +2,14 @@
 //!
 //! Every function answers `{:ok, result}` or `{:error, {kind, map}}`; a panic of the engine arrives as such an error too.
 
+mod atom;
 mod binary;
 mod boundary;
 mod caller;
 mod device;
 mod error;
 mod file;
+mod list;
 #[cfg(unix)]
 mod pointer;
 mod program;

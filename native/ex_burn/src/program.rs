@@ -1,16 +1,20 @@
 //! Single operations and whole programs.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ex_burn_engine::exec;
 use ex_burn_engine::program::{Op, Program};
 use ex_burn_engine::{Device, Error, Result, TensorType};
-use rustler::{Env, Resource, ResourceArc, Term};
+use rustler::{Atom, Env, Resource, ResourceArc, Term};
 
 use crate::boundary::guard;
 use crate::caller::while_caller_lives;
 use crate::error::NifError;
-use crate::tensor::{Tensor, TypeTerm, resources, values};
+use crate::list::List;
+use crate::tensor::{Tensor, Tensors, TypeTerm, resources, values};
 use crate::term::decode;
 
 /// A program made ready to run, with its captures.
@@ -23,29 +27,63 @@ impl std::panic::RefUnwindSafe for Executable {}
 impl Resource for Executable {}
 
 impl Executable {
-    fn run(&self, inputs: &[ResourceArc<Tensor>]) -> Result<Vec<ResourceArc<Tensor>>> {
+    fn run(&self, inputs: &[ResourceArc<Tensor>]) -> Result<Tensors> {
         Ok(resources(self.0.run(values("program", inputs)?, &Device::Cpu)?))
     }
 }
 
-pub(crate) type Tensors = Vec<ResourceArc<Tensor>>;
+/// The term of an operation without attributes: a name, or its kind and a name.
+type Plain = (Option<Atom>, Atom);
 
-fn run_instruction(op: Term<'_>, inputs: &Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
-    let op: Op = guard("instruction", || decode("instruction", op))?;
-    let outputs: Vec<TensorType> = outputs.into_iter().map(|ty| ty.0).collect();
-    guard(&op.name(), || {
+thread_local! {
+    /// The operations without attributes that were met. There are few.
+    static PLAIN: RefCell<HashMap<Plain, Rc<Op>>> = RefCell::default();
+}
+
+/// The operation of a term. Those that are an atom or a pair of atoms are decoded once.
+fn operation(term: Term<'_>) -> Result<Rc<Op>> {
+    let alone = |_| term.decode().map(|name: Atom| (None, name));
+    let Ok(key) = term.decode().map(|(tag, name): (Atom, Atom)| (Some(tag), name)).or_else(alone) else {
+        return decode("instruction", term).map(Rc::new);
+    };
+    if let Some(op) = PLAIN.with_borrow(|known| known.get(&key).cloned()) {
+        return Ok(op);
+    }
+    let op: Rc<Op> = decode("instruction", term).map(Rc::new)?;
+    PLAIN.with_borrow_mut(|known| known.insert(key, op.clone()));
+    Ok(op)
+}
+
+fn run_instruction(op: Term<'_>, inputs: &Tensors, outputs: List<TypeTerm>) -> Result<Tensors, NifError> {
+    let op = guard("instruction", || operation(op))?;
+    let outputs: Vec<TensorType> = outputs.0.into_iter().map(|ty| ty.0).collect();
+    guard(&*op, || {
         if let Some(ty) = outputs.iter().find(|ty| ty.checked_len().is_none()) {
             return Err(Error::invalid(op.name(), format!("{ty} is larger than memory")));
         }
-        let inputs = values(&op.name(), inputs)?;
+        let inputs = values(&*op, inputs)?;
         Ok(resources(exec::instruction(&op, inputs, &outputs, &Device::Cpu)?))
     })
 }
 
 /// Runs one operation.
 #[rustler::nif]
-fn instruction_run(op: Term<'_>, inputs: Tensors, outputs: Vec<TypeTerm>) -> Result<Tensors, NifError> {
-    run_instruction(op, &inputs, outputs)
+fn instruction_run(env: Env<'_>, op: Term<'_>, inputs: Tensors, outputs: List<TypeTerm>) -> Result<Tensors, NifError> {
+    let elements = outputs.iter().filter_map(|ty| ty.0.checked_len()).fold(0, usize::saturating_add);
+    let results = run_instruction(op, &inputs, outputs);
+    report(env, elements);
+    results
+}
+
+/// Elements that take about the millisecond of a timeslice.
+const TIMESLICE: usize = 20_000;
+
+/// Tells the VM how much of the caller's timeslice the work took. Between timeslices it frees what was collected.
+fn report(env: Env<'_>, elements: usize) {
+    let percent = elements.min(TIMESLICE) * 100 / TIMESLICE;
+    if percent > 0 {
+        rustler::schedule::consume_timeslice(env, percent as i32);
+    }
 }
 
 /// [`instruction_run`] for work that may take long.
@@ -54,7 +92,7 @@ fn instruction_run_dirty(
     env: Env<'_>,
     op: Term<'_>,
     inputs: Tensors,
-    outputs: Vec<TypeTerm>,
+    outputs: List<TypeTerm>,
 ) -> Result<Tensors, NifError> {
     while_caller_lives(env, || run_instruction(op, &inputs, outputs))
 }

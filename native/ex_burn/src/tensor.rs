@@ -10,8 +10,10 @@ use parking_lot::Mutex;
 use parking_lot::RwLock;
 use rustler::{Atom, Decoder, Encoder, Env, NifResult, Resource, ResourceArc, Term};
 
+use crate::atom::text;
 use crate::boundary::guard;
 use crate::error::NifError;
+use crate::list::List;
 
 /// A tensor, until it is deallocated.
 pub(crate) struct Tensor {
@@ -38,7 +40,7 @@ impl Tensor {
     }
 
     /// The value, sharing memory.
-    pub(crate) fn value(&self, op: &str) -> Result<Value> {
+    pub(crate) fn value(&self, op: &(impl ToString + ?Sized)) -> Result<Value> {
         self.value.read().clone().ok_or_else(|| deallocated(op))
     }
 
@@ -51,18 +53,20 @@ impl Tensor {
     }
 }
 
-fn deallocated(op: &str) -> Error {
+fn deallocated(op: &(impl ToString + ?Sized)) -> Error {
     Error::Deallocated { op: op.to_string() }
 }
 
+pub(crate) type Tensors = List<ResourceArc<Tensor>>;
+
 /// The values of `tensors`.
-pub(crate) fn values(op: &str, tensors: &[ResourceArc<Tensor>]) -> Result<Vec<Value>> {
+pub(crate) fn values(op: &(impl ToString + ?Sized), tensors: &[ResourceArc<Tensor>]) -> Result<Vec<Value>> {
     tensors.iter().map(|tensor| tensor.value(op)).collect()
 }
 
 /// Resources of `values`.
-pub(crate) fn resources(values: Vec<Value>) -> Vec<ResourceArc<Tensor>> {
-    values.into_iter().map(Tensor::resource).collect()
+pub(crate) fn resources(values: Vec<Value>) -> Tensors {
+    List(values.into_iter().map(Tensor::resource).collect())
 }
 
 /// A [`TensorType`] as the term `{:f32, [2, 3]}`.
@@ -70,10 +74,9 @@ pub(crate) struct TypeTerm(pub(crate) TensorType);
 
 impl<'a> Decoder<'a> for TypeTerm {
     fn decode(term: Term<'a>) -> NifResult<Self> {
-        let (dtype, shape): (Atom, Vec<usize>) = term.decode()?;
-        let name = dtype.to_term(term.get_env()).atom_to_string()?;
-        let dtype = Type::from_str(&name).map_err(|_| rustler::Error::BadArg)?;
-        Ok(Self(TensorType { dtype, shape }))
+        let (dtype, shape): (Term<'a>, List<usize>) = term.decode()?;
+        let dtype = Type::from_str(&text(dtype)?).map_err(|_| rustler::Error::BadArg)?;
+        Ok(Self(TensorType { dtype, shape: shape.0 }))
     }
 }
 

@@ -5,14 +5,18 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::rc::Rc;
 
 use ex_burn_engine::{Error, Result};
 use rustler::types::{atom, map::MapIterator, tuple::get_tuple};
 use rustler::{Encoder, Env, Term, TermType};
-use serde::de::value::{MapDeserializer, SeqDeserializer, StringDeserializer};
+use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, EnumAccess, IntoDeserializer, VariantAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::Value as Json;
+
+use crate::atom::text;
+use crate::list::items;
 
 /// Terms nested deeper are refused: a scheduler's stack is small, and its overflow ends the VM. The same as `serde_json` has,
 /// so that what crosses the boundary can be written to a file and read again.
@@ -68,7 +72,7 @@ impl<'a> Reader<'a> {
     }
 
     fn atom<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        match self.term.atom_to_string()?.as_str() {
+        match &*text(self.term)? {
             "true" => visitor.visit_bool(true),
             "false" => visitor.visit_bool(false),
             "nil" => visitor.visit_unit(),
@@ -94,7 +98,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
             TermType::Binary => visitor.visit_str(self.term.decode()?),
             TermType::Float => visitor.visit_f64(self.term.decode()?),
             TermType::Integer => self.number(visitor),
-            TermType::List => self.items(self.term.decode::<rustler::ListIterator<'_>>()?, visitor),
+            TermType::List => self.items(items(self.term)?, visitor),
             TermType::Tuple => self.items(get_tuple(self.term)?.into_iter(), visitor),
             TermType::Map => {
                 let inner = self.inner()?;
@@ -106,7 +110,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        let none = self.term.is_atom() && self.term.atom_to_string()? == "nil";
+        let none = self.term.is_atom() && &*text(self.term)? == "nil";
         if none { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
@@ -117,10 +121,10 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
         if self.term.is_atom() {
-            return visitor.visit_enum(Variant { tag: self.term.atom_to_string()?, data: None });
+            return visitor.visit_enum(Variant { tag: text(self.term)?, data: None });
         }
         match get_tuple(self.term)?.as_slice() {
-            [tag, data] => visitor.visit_enum(Variant { tag: tag.atom_to_string()?, data: Some(self.inner()?(*data)) }),
+            [tag, data] => visitor.visit_enum(Variant { tag: text(*tag)?, data: Some(self.inner()?(*data)) }),
             other => Err(de::Error::custom(format!("expected {{name, attributes}}, got a tuple of {}", other.len()))),
         }
     }
@@ -148,7 +152,7 @@ impl<'de> IntoDeserializer<'de, Mismatch> for Reader<'_> {
 }
 
 struct Variant<'a> {
-    tag: String,
+    tag: Rc<str>,
     data: Option<Reader<'a>>,
 }
 
@@ -157,7 +161,7 @@ impl<'de, 'a> EnumAccess<'de> for Variant<'a> {
     type Variant = Data<'a>;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Data<'a>), Mismatch> {
-        let tag: StringDeserializer<Mismatch> = self.tag.into_deserializer();
+        let tag: StrDeserializer<'_, Mismatch> = self.tag.as_ref().into_deserializer();
         Ok((seed.deserialize(tag)?, Data(self.data)))
     }
 }

@@ -106,8 +106,8 @@ use rustler::{Encoder, Env, LocalPid, Monitor, OwnedEnv, Resource, ResourceArc, 
 
 use crate::boundary::guard;
 use crate::error::NifError;
-use crate::program::{Executable, Tensors};
-use crate::tensor::{resources, values};
+use crate::program::Executable;
+use crate::tensor::{Tensors, resources, values};
 use crate::term::decode;
 use term::{EventTerm, JobTerm};
 

@@ -81,7 +81,7 @@ impl Plan {
             let reason = format!("takes {} inputs, got {}", declared.len(), inputs.len());
             return Err(Error::invalid("program", reason));
         }
-        match inputs.iter().zip(declared).find(|(value, ty)| value.dtype() != ty.dtype || value.shape() != ty.shape) {
+        match inputs.iter().zip(declared).find(|(value, ty)| !value.has_type(ty)) {
             Some((value, ty)) => Err(Error::Mismatch { op: "program".into(), expected: ty.clone(), got: value.ty() }),
             None => Ok(()),
         }

@@ -25,13 +25,12 @@ pub(super) fn with_gradient<const N: usize>(
     forward: impl FnOnce([Value; N]) -> Result<Value>,
     backward: impl FnOnce(&[Value; N], &Value) -> Rule,
 ) -> Result<Value> {
-    let plain = operands.each_ref().map(Value::untracked);
     let wants_gradient = |operand: &Value| operand.dtype().is_float() && is_tracked(operand);
     if !operands.iter().any(wants_gradient) {
         // Kernels work in place where nobody else holds the operand.
-        drop(operands);
-        return forward(plain);
+        return forward(operands);
     }
+    let plain = operands.each_ref().map(Value::untracked);
     let result = forward(plain.clone())?;
     if !result.dtype().is_float() {
         return Ok(result);

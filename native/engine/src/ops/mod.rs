@@ -100,7 +100,7 @@ pub fn run(call: Call<'_>) -> Result<Vec<Value>> {
         return Err(Error::invalid(op.name(), format!("makes {} results, {} declared", results.len(), outputs.len())));
     }
     for (value, expected) in results.iter().zip(outputs) {
-        if value.dtype() != expected.dtype || value.shape() != expected.shape {
+        if !value.has_type(expected) {
             return Err(Error::Mismatch { op: op.name(), expected: expected.clone(), got: value.ty() });
         }
     }

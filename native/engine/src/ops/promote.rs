@@ -57,6 +57,9 @@ pub(super) fn joint_shape(a: &[usize], b: &[usize]) -> Vec<usize> {
 ///
 /// [`Error::Invalid`] when the shapes do not fit.
 pub(super) fn operand(op: &str, value: Value, dtype: Type, shape: &[usize]) -> Result<Value> {
+    if value.has_shape(shape) {
+        return cast(value, dtype);
+    }
     let from = value.shape();
     let fits = from.len() <= shape.len()
         && from.iter().rev().zip(shape.iter().rev()).all(|(&have, &want)| have == want || have == 1);

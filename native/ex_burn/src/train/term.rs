@@ -8,27 +8,28 @@ use rustler::{Encoder, Env, NifMap, NifTaggedEnum, NifUnitEnum, ResourceArc, Ter
 
 use super::OP;
 use crate::error::NifError;
-use crate::program::{Executable, Tensors};
-use crate::tensor::values;
+use crate::list::List;
+use crate::program::Executable;
+use crate::tensor::{Tensors, values};
 
 rustler::atoms! { infinity, nan, neg_infinity }
 
 #[derive(NifMap)]
 #[rustler(decode)]
 pub(super) struct JobTerm {
-    steps: Vec<ResourceArc<Executable>>,
-    evaluations: Vec<ResourceArc<Executable>>,
+    steps: List<ResourceArc<Executable>>,
+    evaluations: List<ResourceArc<Executable>>,
     params: Tensors,
     states: Tensors,
     data: Option<Tensors>,
     validation: Option<Tensors>,
-    optimizer_state: Option<(u64, Vec<Tensors>)>,
+    optimizer_state: Option<(u64, List<Tensors>)>,
 }
 
 impl JobTerm {
     pub(super) fn job(self) -> Result<Job> {
         let some = |tensors: Option<Tensors>| tensors.map(|tensors| values(OP, &tensors)).transpose();
-        let state = |(count, slots): (u64, Vec<Tensors>)| {
+        let state = |(count, slots): (u64, List<Tensors>)| {
             let slots = slots.iter().map(|slot| values(OP, slot)).collect::<Result<Vec<Vec<Value>>>>()?;
             Ok(OptimizerState { count, slots })
         };

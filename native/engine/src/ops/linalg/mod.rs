@@ -129,7 +129,9 @@ fn each<F: Field>(call: &Call<'_>, operands: &[Value], f: Decomposition<'_, F>) 
         Failure::Singular => Error::Argument { op: call.op.name(), reason: "can't solve for singular matrix".into() },
         Failure::Unfit => unfit(),
     })?;
-    call.outputs.iter().enumerate().map(|(i, out)| write(out, results.iter().map(|made| &made[i]))).collect()
+    // Where more are declared, the caller says so.
+    let made = results.first().map_or(call.outputs.len(), Vec::len);
+    call.outputs.iter().take(made).enumerate().map(|(i, out)| write(out, results.iter().map(|made| &made[i]))).collect()
 }
 
 /// The results for one matrix, with the right-hand sides of a system.
