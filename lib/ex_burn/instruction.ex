@@ -119,7 +119,8 @@ defmodule ExBurn.Instruction do
     attrs = %{
       extremum: @arg_reductions[name],
       axis: opts[:axis],
-      keep_axis: opts[:keep_axis] || false,
+      # All axes at once leave none to keep.
+      keep_axis: (opts[:axis] != nil and opts[:keep_axis]) || false,
       tie_break: opts[:tie_break] || :low
     }
 

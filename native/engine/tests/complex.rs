@@ -16,7 +16,7 @@ const TYPES: [Type; 2] = [Type::C64, Type::C128];
 #[test]
 fn functions_answer_principal_values() {
     // i^i = exp(-pi / 2), sqrt(-1) = i, ln(-2) = ln 2 + i pi, asin(2) = pi / 2 + i ln(2 + sqrt 3) up to conjugation.
-    let cases: [(Unary, [f64; 2], [f64; 2]); 9] = [
+    let cases: [(Unary, [f64; 2], [f64; 2]); 12] = [
         (Unary::Exp, [0.0, PI], [-1.0, 0.0]),
         (Unary::Sqrt, [-1.0, 0.0], [0.0, 1.0]),
         (Unary::Log, [-2.0, 0.0], [LN_2, PI]),
@@ -26,6 +26,9 @@ fn functions_answer_principal_values() {
         (Unary::Rsqrt, [0.0, 2.0], [0.5, -0.5]),
         (Unary::Conjugate, [3.0, 4.0], [3.0, -4.0]),
         (Unary::Negate, [3.0, -4.0], [-3.0, 4.0]),
+        (Unary::Sign, [3.0, -4.0], [0.6, -0.8]),
+        (Unary::Sign, [0.0, 1e-38], [0.0, 1.0]),
+        (Unary::Sign, [0.0, 0.0], [0.0, 0.0]),
     ];
     for dtype in TYPES {
         for (op, x, want) in cases {
@@ -45,6 +48,15 @@ fn parts_size_and_angle_are_real() {
     assert_close("phase", &of(Unary::Phase), &[4f64.atan2(3.0), -FRAC_PI_2], 1e-6);
     let conjugate = run(Op::Unary(Unary::Conjugate), &[vector(Type::F32, &[2.0])], &ty(Type::C64, &[1]));
     assert!(parts(&conjugate)[1].is_sign_negative());
+}
+
+#[test]
+fn a_number_is_infinite_when_either_part_is() {
+    let (large, none) = (f64::INFINITY, f64::NAN);
+    let x = complex(Type::C64, &[[large, none], [none, -large], [1.0, large], [none, 1.0], [1.0, 1.0]]);
+    let of = |op| numbers(&run(Op::Unary(op), from_ref(&x), &ty(Type::U8, &[5])));
+    assert_eq!(of(Unary::IsInfinity), [1.0, 1.0, 1.0, 0.0, 0.0]);
+    assert_eq!(of(Unary::IsNan), [1.0, 1.0, 0.0, 1.0, 0.0]);
 }
 
 #[test]

@@ -117,6 +117,12 @@ fn gathers_by_any_axes() {
 }
 
 #[test]
+fn flattened_updates_are_read_row_by_row() {
+    let operands = [iota(Type::F32, &[3, 2]), at(&[2, 1], &[2., 0.]), vector(Type::F32, &[10., 20., 30., 40.])];
+    assert_eq!(numbers(&run(put(&[0]), &operands, &ty(Type::F32, &[3, 2]))), [30., 40., 2., 3., 10., 20.]);
+}
+
+#[test]
 fn indexed_add_accumulates_and_put_keeps_the_last() {
     for dtype in TYPES {
         let target = iota(dtype, &[3, 2]);
@@ -207,7 +213,7 @@ fn refuses_what_does_not_fit() {
         (gather(&[0, 0]), vec![x.clone(), at(&[1, 2], &[0., 0.])], &[1, 3]),
         (gather(&[0]), vec![x.clone(), iota(Type::F32, &[1, 1])], &[1, 3]),
         (gather(&[0]), vec![x.clone(), at(&[1, 1], &[0.])], &[3]),
-        (add(&[0]), vec![x.clone(), at(&[1, 1], &[0.]), iota(Type::F32, &[3])], &[2, 3]),
+        (add(&[0]), vec![x.clone(), at(&[1, 1], &[0.]), iota(Type::F32, &[4])], &[2, 3]),
         (put(&[0]), vec![x.clone(), at(&[1, 1], &[0.]), iota(Type::F32, &[1, 3])], &[3, 2]),
         (Op::Take(Axis { axis: 2 }), vec![x.clone(), at(&[1], &[0.])], &[2, 3]),
         (Op::TakeAlongAxis(Axis { axis: 1 }), vec![x.clone(), at(&[1, 1], &[0.])], &[1, 1]),

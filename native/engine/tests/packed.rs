@@ -5,7 +5,9 @@ mod tools;
 use std::slice::from_ref;
 
 use ex_burn_engine::Type;
-use ex_burn_engine::program::{Axes, Axis, Binary, Cumulative, Dot, Fold, Iota, Op, Reduce, Slice, Unary};
+use ex_burn_engine::program::{
+    Axes, Axis, Binary, Cumulative, Dot, Fold, Iota, Op, Reduce, Slice, Unary, WindowReduce, Windows,
+};
 use tools::*;
 
 const NARROW: [Type; 4] = [Type::U2, Type::U4, Type::S2, Type::S4];
@@ -90,3 +92,15 @@ fn zero_is_false_whatever_its_sign() {
 }
 
 const NAN: f64 = f64::NAN;
+
+#[test]
+fn extrema_of_padding_are_the_ends_of_the_own_type() {
+    for (dtype, low, high) in [(Type::U2, 0, 3), (Type::U4, 0, 15), (Type::S2, -2, 1), (Type::S4, -8, 7)] {
+        for (fold, end) in [(Fold::Max, low), (Fold::Min, high)] {
+            let windows = Windows { dimensions: vec![1], padding: vec![[0, 1]], strides: vec![1], dilations: vec![1] };
+            let op = Op::WindowReduce(WindowReduce { fold, windows });
+            let got = run(op, &[integers(dtype, &[1])], &ty(dtype, &[2]));
+            assert_eq!(exact(&got), [1, end], "{fold:?} {dtype}");
+        }
+    }
+}

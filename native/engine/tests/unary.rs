@@ -101,6 +101,25 @@ fn functions_agree_with_published_values() {
 }
 
 #[test]
+fn inverse_hyperbolic_functions_keep_their_digits_at_the_ends() {
+    let (large, above) = (f64::from(f32::MAX), 1.0 + f64::from(f32::EPSILON));
+    let logarithm = large.ln() + std::f64::consts::LN_2;
+    for (op, x, want) in [
+        (Unary::Asinh, large, logarithm),
+        (Unary::Asinh, -large, -logarithm),
+        (Unary::Acosh, large, logarithm),
+        // sqrt(2 t) (1 - t / 12) at 1 + t, by its series.
+        (Unary::Acosh, above, (2.0 * (above - 1.0)).sqrt()),
+        (Unary::Acosh, -6961.0, f64::NAN),
+        (Unary::Atanh, 1e-30, 1e-30),
+        (Unary::Atanh, -1.0, f64::NEG_INFINITY),
+    ] {
+        let got = eval(op, &vector(Type::F32, &[x]), Type::F32);
+        assert_close(&format!("{op:?} of {x}"), &got, &[want], 1e-6 * want.abs().clamp(1e-33, 1.0));
+    }
+}
+
+#[test]
 fn integers_are_computed_as_floats_when_the_result_is_one() {
     assert_close("exp", &eval(Unary::Exp, &vector(Type::S32, &[0.0, 1.0]), Type::F32), &[1.0, 1f64.exp()], 1e-7);
     assert_eq!(eval(Unary::Sqrt, &vector(Type::U8, &[4.0, 144.0]), Type::F32), [2.0, 12.0]);

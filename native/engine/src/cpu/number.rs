@@ -86,15 +86,36 @@ pub(crate) trait Special {
 
     /// The x with erf(x) = self.
     fn erf_inv(self) -> Self;
+
+    /// The x from 0 with cosh(x) = self. The standard library's loses digits near 1 and overflows.
+    fn inverse_cosh(self) -> Self;
+
+    /// The x with sinh(x) = self. The standard library's overflows.
+    fn inverse_sinh(self) -> Self;
+
+    /// The x with tanh(x) = self. The standard library's loses digits.
+    fn inverse_tanh(self) -> Self;
 }
 
 impl Special for f32 {
     fn erfc(self) -> Self {
-        libm::erfcf(self)
+        libm::erfc(self.into()) as f32
     }
 
     fn erf_inv(self) -> Self {
         super::special::erf_inv_f32(self)
+    }
+
+    fn inverse_cosh(self) -> Self {
+        f64::from(self).inverse_cosh() as f32
+    }
+
+    fn inverse_sinh(self) -> Self {
+        libm::asinh(self.into()) as f32
+    }
+
+    fn inverse_tanh(self) -> Self {
+        libm::atanh(self.into()) as f32
     }
 }
 
@@ -105,6 +126,18 @@ impl Special for f64 {
 
     fn erf_inv(self) -> Self {
         super::special::erf_inv_f64(self)
+    }
+
+    fn inverse_cosh(self) -> Self {
+        super::special::acosh(self)
+    }
+
+    fn inverse_sinh(self) -> Self {
+        libm::asinh(self)
+    }
+
+    fn inverse_tanh(self) -> Self {
+        libm::atanh(self)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Functions of one real number that no library at hand has.
 
-use std::f64::consts::PI;
+use std::f64::consts::{LN_2, PI};
 
 /// The x with erf(x) = y to single precision, as XLA and Nx compute it; infinite at -1 and 1, NaN beyond.
 ///
@@ -67,4 +67,17 @@ fn halley(x: f64, y: f64) -> f64 {
     let error = if y < 0.5 { libm::erf(x) - y } else { (1.0 - y) - libm::erfc(x) };
     let step = error / (2.0 / PI.sqrt() * (-x * x).exp());
     x - step / (1.0 + x * step)
+}
+
+/// ln(x + sqrt(x^2 - 1)) in the form that keeps the digits of `x`: near 1 by the distance from 1, in the middle by the
+/// distance of the root from x, far away, where the square may overflow, without the root. NaN below 1.
+pub(crate) fn acosh(x: f64) -> f64 {
+    const FAR: f64 = (1u32 << 28) as f64;
+    let above = x - 1.0;
+    match x {
+        ..1.0 => f64::NAN,
+        ..2.0 => (above + (above * (above + 2.0)).sqrt()).ln_1p(),
+        ..FAR => (2.0 * x - 1.0 / (x + (x * x - 1.0).sqrt())).ln(),
+        _ => x.ln() + LN_2,
+    }
 }

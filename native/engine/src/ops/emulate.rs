@@ -1,8 +1,9 @@
 //! Operations on packed types, computed in the types that hold the same values.
 
 use super::{Call, cast, native};
+use crate::cpu;
 use crate::error::Result;
-use crate::program::{Op, Unary};
+use crate::program::{Fold, Op, Unary};
 use crate::types::{TensorType, Type};
 use crate::value::Value;
 
@@ -22,8 +23,23 @@ pub(super) fn run(mut call: Call<'_>) -> Result<Vec<Value>> {
         cast(value, wide)
     };
     call.inputs = call.inputs.into_iter().map(widen).collect::<Result<_>>()?;
+    let op = call.op;
     let results = native(Call { outputs: &wide, ..call })?;
-    results.into_iter().zip(outputs).map(|(value, out)| cast(value, out.dtype)).collect()
+    results.into_iter().zip(outputs).map(|(value, out)| cast(within(op, value, out.dtype)?, out.dtype)).collect()
+}
+
+/// An extremum over a window of padding alone is the end of the wider type, where that of the type itself is meant.
+fn within(op: &Op, value: Value, dtype: Type) -> Result<Value> {
+    match op {
+        Op::WindowReduce(attrs) if matches!(attrs.fold, Fold::Max | Fold::Min) && dtype.is_int() => {
+            let span = 1u8 << (dtype.bits() - 1);
+            match value.dtype() {
+                Type::U8 => cpu::map(&value, |x: u8| x.min(2 * (span - 1) + 1)),
+                _ => cpu::map(&value, |x: i8| x.clamp(-(span as i8), (span - 1) as i8)),
+            }
+        }
+        _ => Ok(value),
+    }
 }
 
 /// Operations that move elements, choose between them, change their type or count their bits, or that run programs.

@@ -135,7 +135,9 @@ fn update(
     let dtype = call.out()?.dtype;
     let (rows, positions) = Rows::new(&call, &value, &indices, &attrs.axes)?;
     check::result_shape(&call, &value.shape())?;
-    if updates.shape() != rows.slices_shape() {
+    // Nx flattens the updates of vectorized tensors.
+    let shape = updates.shape();
+    if shape != rows.slices_shape() && (shape.len() != 1 || updates.len() != positions.len() * rows.columns()) {
         return Err(call.invalid(format!("updates {} need the shape {:?}", updates.ty(), rows.slices_shape())));
     }
     let (value, updates) = (cast(value, dtype)?, cast(updates, dtype)?);

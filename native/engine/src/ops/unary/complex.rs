@@ -50,6 +50,7 @@ fn function(op: Unary) -> Option<fn(Complex64) -> Complex64> {
         Unary::Log1p => |z| (z + 1.0).ln(),
         Unary::Negate => |z| -z,
         Unary::Rsqrt => |z| divide(Complex::ONE, sqrt(z)),
+        Unary::Sign => direction,
         Unary::Sigmoid => |z| divide(Complex::ONE, 1.0 + (-z).exp()),
         Unary::Sin => Complex::sin,
         Unary::Sinh => Complex::sinh,
@@ -58,4 +59,11 @@ fn function(op: Unary) -> Option<fn(Complex64) -> Complex64> {
         Unary::Tanh => Complex::tanh,
         _ => return None,
     })
+}
+
+/// The number of size 1 in the direction of z, or zero. Scaled first, so that the size is a normal number.
+fn direction(z: Complex64) -> Complex64 {
+    let scale = z.re.abs().max(z.im.abs());
+    let scaled = z / scale;
+    if scale == 0.0 { z } else { scaled / scaled.norm() }
 }

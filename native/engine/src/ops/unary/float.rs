@@ -40,11 +40,8 @@ fn burn(op: Unary) -> Option<fn(DispatchTensor) -> DispatchTensor> {
     Some(match op {
         Unary::Abs => Dispatch::float_abs,
         Unary::Acos => Dispatch::float_acos,
-        Unary::Acosh => Dispatch::float_acosh,
         Unary::Asin => Dispatch::float_asin,
-        Unary::Asinh => Dispatch::float_asinh,
         Unary::Atan => Dispatch::float_atan,
-        Unary::Atanh => Dispatch::float_atanh,
         Unary::Ceil => Dispatch::float_ceil,
         Unary::Cos => Dispatch::float_cos,
         Unary::Cosh => Dispatch::float_cosh,
@@ -68,6 +65,9 @@ fn burn(op: Unary) -> Option<fn(DispatchTensor) -> DispatchTensor> {
 fn kernel<T: Float>(op: Unary, x: &Value) -> Result<Value> {
     let zero = T::Math::zero();
     match op {
+        Unary::Acosh => cpu::map_real::<T>(x, |x| x.inverse_cosh()),
+        Unary::Asinh => cpu::map_real::<T>(x, |x| x.inverse_sinh()),
+        Unary::Atanh => cpu::map_real::<T>(x, |x| x.inverse_tanh()),
         Unary::Cbrt => cpu::map_real::<T>(x, |x| x.cbrt()),
         Unary::ErfInv => cpu::map_real::<T>(x, |x| x.erf_inv()),
         Unary::Erfc => cpu::map_real::<T>(x, |x| x.erfc()),

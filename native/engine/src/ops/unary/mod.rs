@@ -36,7 +36,7 @@ fn predicate(op: Unary, x: &Value) -> Result<Value> {
         Unary::IsNan if dtype.is_complex() => for_complex!(dtype, T => cpu::map(x, |x: T| u8::from(x.is_nan()))),
         Unary::IsNan if dtype.is_float() => for_float!(dtype, T => cpu::map(x, |x: T| u8::from(x.is_nan()))),
         Unary::IsInfinity if dtype.is_complex() => {
-            for_complex!(dtype, T => cpu::map(x, |x: T| u8::from(x.is_infinite())))
+            for_complex!(dtype, T => cpu::map(x, |x: T| u8::from(x.re.is_infinite() || x.im.is_infinite())))
         }
         Unary::IsInfinity if dtype.is_float() => {
             for_float!(dtype, T => cpu::map(x, |x: T| u8::from(x.is_infinite())))
