@@ -11,6 +11,7 @@ use burn_dispatch::{BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTe
 use burn_flex::FlexTensor;
 use burn_std::Bytes;
 
+use crate::cpu;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::types::{TensorType, Type};
@@ -188,7 +189,11 @@ impl Value {
     /// With row-major CPU memory that holds these elements and no others; copied when it is not so already.
     pub fn contiguous(mut self) -> Self {
         if let Some(tensor) = self.flex_mut() {
-            *tensor = tensor.to_contiguous();
+            let layout = tensor.layout();
+            let whole = layout.num_elements() * tensor.dtype().size() == tensor.bytes().len();
+            if !(whole && layout.is_contiguous()) {
+                *tensor = cpu::compact(tensor);
+            }
         }
         self
     }
@@ -265,8 +270,11 @@ impl Value {
     }
 
     /// The same elements in another shape.
-    pub fn reshape(self, shape: &[usize]) -> Self {
+    pub fn reshape(mut self, shape: &[usize]) -> Self {
         let shape = stored_shape(self.dtype, shape);
+        if self.flex().is_some_and(|tensor| tensor.layout().reshape(shape.clone()).is_none()) {
+            self = self.contiguous();
+        }
         by_class!(self, |t| Dispatch::float_reshape(t, shape), |t| Dispatch::int_reshape(t, shape))
     }
 
@@ -312,6 +320,11 @@ impl Value {
 
     /// The slices at `places`, a line of integers, along `axis`.
     pub(crate) fn select(self, axis: usize, places: Self) -> Self {
+        if self.flex().is_some()
+            && let Ok(taken) = cpu::take(&self, axis, &places)
+        {
+            return taken;
+        }
         let places = places.tensor;
         by_class!(self, |t| Dispatch::float_select(t, axis, places.clone()), |t| Dispatch::int_select(
             t,

@@ -64,7 +64,7 @@ pub(crate) trait Int: Number + PrimInt + WrappingAdd + WrappingMul + WrappingNeg
 /// A float, computed with in a type that has the usual functions and rounded once.
 pub(crate) trait Float: Number {
     /// The type functions are computed in.
-    type Math: num_traits::Float + Special + Send + Sync;
+    type Math: num_traits::Float + Send + Sync;
 
     /// The value in the type of functions.
     fn math(self) -> Self::Math;
@@ -77,35 +77,6 @@ pub(crate) trait Float: Number {
 
     /// Rounded to nearest.
     fn from_f64(wide: f64) -> Self;
-}
-
-/// Functions that the standard library lacks.
-pub(crate) trait Special {
-    /// 1 - erf(x), without loss of digits for large x.
-    fn erfc(self) -> Self;
-
-    /// The x with erf(x) = self.
-    fn erf_inv(self) -> Self;
-}
-
-impl Special for f32 {
-    fn erfc(self) -> Self {
-        libm::erfcf(self)
-    }
-
-    fn erf_inv(self) -> Self {
-        super::special::erf_inv_f32(self)
-    }
-}
-
-impl Special for f64 {
-    fn erfc(self) -> Self {
-        libm::erfc(self)
-    }
-
-    fn erf_inv(self) -> Self {
-        super::special::erf_inv_f64(self)
-    }
 }
 
 impl Total for f64 {

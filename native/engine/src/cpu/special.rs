@@ -2,45 +2,23 @@
 
 use std::f64::consts::PI;
 
-/// The x with erf(x) = y to single precision, as XLA and Nx compute it; infinite at -1 and 1, NaN beyond.
-///
-/// M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade Edition (2011).
-pub(crate) fn erf_inv_f32(y: f32) -> f32 {
-    const CENTRE: [f64; 9] = [
-        2.81022636e-08,
-        3.43273939e-07,
-        -3.5233877e-06,
-        -4.39150654e-06,
-        0.00021858087,
-        -0.00125372503,
-        -0.00417768164,
-        0.246640727,
-        1.50140941,
-    ];
-    const TAIL: [f64; 9] = [
-        -0.000200214257,
-        0.000100950558,
-        0.00134934322,
-        -0.00367342844,
-        0.00573950773,
-        -0.0076224613,
-        0.00943887047,
-        1.00167406,
-        2.83297682,
-    ];
-    if y.abs() == 1.0 {
-        return y * f32::INFINITY;
-    }
-    let y = f64::from(y);
-    let w = -((1.0 - y) * (1.0 + y)).ln();
-    let (coefficients, w) = if w < 5.0 { (CENTRE, w - 2.5) } else { (TAIL, w.sqrt() - 3.0) };
-    (y * coefficients.iter().fold(0.0, |sum, c| sum * w + c)) as f32
+/// The number at least 0 with this hyperbolic cosine; NaN below 1.
+pub(crate) fn acosh(x: f64) -> f64 {
+    // The library answers numbers below -1 too.
+    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
+}
+
+/// The logistic function, 1 / (1 + e^-x).
+pub(crate) fn sigmoid(x: f64) -> f64 {
+    // The power that cannot overflow.
+    let e = (-x.abs()).exp();
+    if x < 0.0 { e / (1.0 + e) } else { (1.0 + e).recip() }
 }
 
 /// The x with erf(x) = y; infinite at -1 and 1, NaN beyond.
 ///
 /// A start value by Winitzki's formula, polished by Halley's method on erf (or on erfc near 1, where erf has no digits).
-pub(crate) fn erf_inv_f64(y: f64) -> f64 {
+pub(crate) fn erf_inv(y: f64) -> f64 {
     if y.abs() >= 1.0 || y == 0.0 || y.is_nan() {
         return if y.abs() > 1.0 {
             f64::NAN
