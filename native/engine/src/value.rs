@@ -367,6 +367,10 @@ impl Value {
     ///
     /// When `parts` is empty.
     pub fn cat(parts: Vec<Self>, axis: usize) -> Self {
+        if let Ok(joined) = cpu::concatenate(&parts, axis) {
+            return joined;
+        }
+        // Some are tracked by autodiff.
         let dtype = parts[0].dtype;
         let tensors = parts.into_iter().map(|p| p.tensor).collect();
         let cat = if dtype.storage().is_float() { Dispatch::float_cat } else { Dispatch::int_cat };

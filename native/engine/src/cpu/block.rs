@@ -2,7 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-use super::nest::{CHUNK, Nest, chunks};
+use super::nest::Nest;
+use super::tasks::{CHUNK, chunks};
 use super::{Cell, Number, View, memory};
 use crate::value::Value;
 
@@ -38,7 +39,8 @@ impl<'a, T: Cell> Blocks<'a, T> {
 
 /// `len` elements, which `fill` writes in parts, given the number of a part's first element.
 pub(super) fn build<R: Copy + Send>(len: usize, fill: &(dyn Fn(usize, &mut [MaybeUninit<R>]) + Sync)) -> Vec<R> {
-    build_parts(len, CHUNK, &|i, part| fill(i * CHUNK, part))
+    let size = CHUNK.max(len / 8);
+    build_parts(len, size, &|i, part| fill(i * size, part))
 }
 
 /// `len` elements, which `fill` writes in parts of `size` elements, given the number of a part; the last may be shorter.

@@ -6,7 +6,8 @@ use burn_backend::Shape;
 use burn_flex::Layout;
 
 use super::block::vectorized;
-use super::nest::{CHUNK, Nest, chunks};
+use super::nest::Nest;
+use super::tasks::{CHUNK, chunks};
 use super::{Cell, Number, Total, View, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -123,7 +124,8 @@ impl<'a, T: Cell> Walk<'a, T> {
     }
 }
 
-fn fold_slice<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
+/// Neighbours folded.
+pub(super) fn fold_slice<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
     if xs.len() < LANES {
         return xs.iter().fold(F::IDENTITY, |state, &x| F::step(state, x));
     }

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use rayon::prelude::*;
 
 use super::block::{BLOCK, Blocks, build, own, vectorized};
-use super::nest::{CHUNK, chunks};
+use super::tasks::{CHUNK, chunks};
 use super::{Cell, Float, Number, View, value};
 use crate::error::Result;
 use crate::value::Value;

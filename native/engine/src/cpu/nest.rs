@@ -3,18 +3,6 @@
 use std::ops::Range;
 
 use burn_flex::Layout;
-use rayon::prelude::*;
-
-/// Results that one task computes; smaller outputs stay on the calling thread.
-pub(super) const CHUNK: usize = 32 * 1024;
-
-/// Calls `f` with each part of `size` elements and its number, on all cores when there are several.
-pub(super) fn chunks<R: Send>(all: &mut [R], size: usize, f: &(dyn Fn(usize, &mut [R]) + Sync)) {
-    if all.len() <= size {
-        return f(0, all);
-    }
-    all.par_chunks_mut(size).enumerate().for_each(|(i, part)| f(i, part));
-}
 
 /// A row-major walk over `N` tensors of one shape, cut into rows that every tensor crosses with one step.
 pub(super) struct Nest<const N: usize> {

@@ -31,6 +31,9 @@ pub(crate) trait Number: Cell + Element + PartialOrd {
     /// Greater than or equal to every number of the type.
     const HIGHEST: Self;
 
+    /// An unsigned integer of the width of the number that orders as numbers do, the two zeros alike; NaN above all.
+    fn rank(self) -> u64;
+
     /// True for NaN alone.
     fn is_unordered(self) -> bool {
         self.partial_cmp(&self).is_none()
@@ -110,6 +113,10 @@ macro_rules! ints {
         impl Number for $t {
             const LOWEST: Self = $t::MIN;
             const HIGHEST: Self = $t::MAX;
+
+            fn rank(self) -> u64 {
+                (self as u64).wrapping_sub($t::MIN as u64)
+            }
         }
 
         impl Cell for $t {
@@ -145,6 +152,18 @@ macro_rules! floats {
         impl Number for $t {
             const LOWEST: Self = $t::NEG_INFINITY;
             const HIGHEST: Self = $t::INFINITY;
+
+            fn rank(self) -> u64 {
+                let zero = 1u64 << (8 * size_of::<$t>() - 1);
+                let size = u64::from(self.to_bits()) & (zero - 1);
+                if self.is_nan() {
+                    zero | (zero - 1)
+                } else if self.is_sign_negative() {
+                    zero - size
+                } else {
+                    zero + size
+                }
+            }
         }
 
         impl Cell for $t {

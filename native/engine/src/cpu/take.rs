@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use burn_flex::FlexTensor;
 
 use super::block::{build_parts, put_all};
-use super::nest::CHUNK;
 use super::stored::{Stored, for_width, stored};
+use super::tasks::CHUNK;
 use super::{View, memory};
 use crate::error::Result;
 use crate::value::Value;
@@ -33,24 +33,28 @@ fn take_stored<T: Stored>(table: &FlexTensor, axis: usize, places: &[i64]) -> Fl
     let source = &bytemuck::cast_slice::<u8, T>(table.bytes())[first..];
     shape[axis] = places.len();
     let group = (CHUNK / slice.max(1)).max(1);
-    let out = build_parts(shape.num_elements(), group * slice.max(1), &|number, part| {
-        let slices = (number * group..).zip(part.chunks_mut(slice.max(1)));
-        let from = |at: usize| (at / places.len() * length + places[at % places.len()] as usize) * slice;
-        take_part(source, slices.map(|(at, out)| (from(at), out)), slice);
+    let out = build_parts(shape.num_elements(), group * slice.max(1), &|number, mut part| {
+        let mut at = number * group;
+        while !part.is_empty() {
+            // Up to the end of the places, which then start again in the next part of the table.
+            let (block, first) = (at / places.len(), at % places.len());
+            let count = (part.len() / slice).min(places.len() - first);
+            let (out, rest) = part.split_at_mut(count * slice);
+            take_block(&source[block * length * slice..], slice, &places[first..first + count], out);
+            (at, part) = (at + count, rest);
+        }
     });
     stored(out, shape, table.dtype())
 }
 
-/// Copies slices from their first elements.
-fn take_part<'a, T: Stored>(
-    source: &[T],
-    slices: impl Iterator<Item = (usize, &'a mut [MaybeUninit<T>])>,
-    slice: usize,
-) {
-    match slice {
-        1 => slices.for_each(|(from, out)| {
-            out[0].write(source[from]);
-        }),
-        _ => slices.for_each(|(from, out)| put_all(out, &source[from..from + slice])),
+/// Copies the slices of a table at `places`.
+fn take_block<T: Stored>(table: &[T], slice: usize, places: &[i64], out: &mut [MaybeUninit<T>]) {
+    if slice == 1 {
+        out.iter_mut().zip(places).for_each(|(out, &place)| {
+            out.write(table[place as usize]);
+        });
+    } else {
+        let slices = out.chunks_exact_mut(slice).zip(places);
+        slices.for_each(|(out, &place)| put_all(out, &table[place as usize * slice..][..slice]));
     }
 }

@@ -21,13 +21,15 @@ pub(super) fn read(call: &Call<'_>, indices: &Value) -> Result<Vec<i128>> {
 
 /// A line of the elements of an integer tensor as s64, refusing indices outside of `axis` of `shape`.
 pub(super) fn read_along(call: &Call<'_>, indices: &Value, axis: usize, shape: &[usize]) -> Result<Value> {
-    let plain = cast(indices.clone(), indices.dtype().widened())?;
-    let line = plain.reshape(&[indices.len()]);
+    let line = cast(indices.clone(), indices.dtype().widened())?.reshape(&[indices.len()]);
     if !line.dtype().is_int() {
         return Err(call.invalid(format!("indices must be integers, got {}", indices.ty())));
     }
     // An index that s64 does not hold becomes negative.
-    let places = for_int!(line.dtype(), T => cpu::map(&line, |index: T| index.widen() as i64))?;
+    let places = match line.dtype() {
+        Type::S64 => line.clone(),
+        dtype => for_int!(dtype, T => cpu::map(&line, |index: T| index.widen() as i64))?,
+    };
     let length = shape[axis] as i64;
     if !cpu::any(&places, |place: i64| place < 0 || place >= length)? {
         return Ok(places);
