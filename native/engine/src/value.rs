@@ -11,6 +11,7 @@ use burn_dispatch::{BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTe
 use burn_flex::FlexTensor;
 use burn_std::Bytes;
 
+use crate::cpu;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::types::{TensorType, Type};
@@ -201,7 +202,11 @@ impl Value {
     /// With row-major CPU memory that holds these elements and no others; copied when it is not so already.
     pub fn contiguous(mut self) -> Self {
         if let Some(tensor) = self.flex_mut() {
-            *tensor = tensor.to_contiguous();
+            let layout = tensor.layout();
+            let whole = layout.num_elements() * tensor.dtype().size() == tensor.bytes().len();
+            if !(whole && layout.is_contiguous()) {
+                *tensor = cpu::compact(tensor);
+            }
         }
         self
     }
@@ -280,11 +285,14 @@ impl Value {
     }
 
     /// The same elements in another shape.
-    pub fn reshape(self, shape: &[usize]) -> Self {
+    pub fn reshape(mut self, shape: &[usize]) -> Self {
         if self.has_shape(shape) {
             return self;
         }
         let shape = stored_shape(self.dtype, shape);
+        if self.flex().is_some_and(|tensor| tensor.layout().reshape(shape.clone()).is_none()) {
+            self = self.contiguous();
+        }
         by_class!(self, |t| Dispatch::float_reshape(t, shape), |t| Dispatch::int_reshape(t, shape))
     }
 
@@ -333,6 +341,11 @@ impl Value {
 
     /// The slices at `places`, a line of integers, along `axis`.
     pub(crate) fn select(self, axis: usize, places: Self) -> Self {
+        if self.flex().is_some()
+            && let Ok(taken) = cpu::take(&self, axis, &places)
+        {
+            return taken;
+        }
         let places = places.tensor;
         by_class!(self, |t| Dispatch::float_select(t, axis, places.clone()), |t| Dispatch::int_select(
             t,
@@ -375,6 +388,10 @@ impl Value {
     ///
     /// When `parts` is empty.
     pub fn cat(parts: Vec<Self>, axis: usize) -> Self {
+        if let Ok(joined) = cpu::concatenate(&parts, axis) {
+            return joined;
+        }
+        // Some are tracked by autodiff.
         let dtype = parts[0].dtype;
         let tensors = parts.into_iter().map(|p| p.tensor).collect();
         let cat = if dtype.storage().is_float() { Dispatch::float_cat } else { Dispatch::int_cat };

@@ -142,3 +142,22 @@ fn gradients_flow_through() {
         }
     }
 }
+
+#[test]
+fn a_product_does_not_depend_on_the_number_of_cores() {
+    for [rows, inner, columns] in [[300, 500, 200], [1, 3000, 1000], [40, 700, 900], [129, 400, 513]] {
+        let noise = |i: usize| f64::from((i as f32 * 0.618).sin());
+        let matrix = |rows: usize, columns: usize| {
+            let numbers: Vec<f64> = (0..rows * columns).map(noise).collect();
+            tensor(Type::F32, &[rows, columns], &numbers)
+        };
+        let (a, b) = (matrix(rows, inner), matrix(inner, columns));
+        let product = |cores: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(cores).build().unwrap();
+            let op = Op::Dot(dot(&[1], &[], &[0], &[]));
+            pool.install(|| numbers(&run(op, &[a.clone(), b.clone()], &ty(Type::F32, &[rows, columns]))))
+        };
+        let one = product(1);
+        assert!([2, 3, 8].into_iter().all(|cores| product(cores) == one), "{rows} x {inner} x {columns}");
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Every function answers `{:ok, result}` or `{:error, {kind, map}}`; a panic of the engine arrives as such an error too.
 
+mod allocator;
 mod atom;
 mod binary;
 mod boundary;
@@ -16,5 +17,8 @@ mod program;
 mod tensor;
 mod term;
 mod train;
+
+#[global_allocator]
+static ALLOCATOR: allocator::Stocked = allocator::Stocked::new();
 
 rustler::init!("Elixir.ExBurn.NIF");

@@ -88,10 +88,6 @@ defmodule ExBurn.Property.Known do
     {:ok, if(x < 0, do: -y, else: y)}
   end
 
-  # Nx has a polynomial for f32, which counts for types up to f32; Newton's method on erf makes it f64.
-  def answer(:erf_inv, {:f, 64}, _, [x]) when is_number(x) and abs(x) < 1 and x != 0,
-    do: {:ok, erf_inv(x)}
-
   def answer(:erf_inv, _, _, [x]) when is_number(x) and abs(x) == 1,
     do: {:ok, if(x > 0, do: :infinity, else: :neg_infinity)}
 
@@ -159,16 +155,6 @@ defmodule ExBurn.Property.Known do
   defp angle(y, x) when is_atom(y) and is_atom(x), do: :math.atan2(sign(y), sign(x))
   defp angle(y, _x) when is_atom(y), do: sign(y) * :math.pi() / 2
   defp angle(y, x), do: if(x == :infinity, do: sign(y) * 0.0, else: sign(y) * :math.pi())
-
-  defp erf_inv(x) do
-    Enum.reduce(1..3, Complex.erf_inv(x), fn _, y ->
-      # The complement keeps the digits near one.
-      error =
-        if abs(x) < 0.5, do: :math.erf(y) - x, else: sign(x) * (1 - abs(x) - :math.erfc(abs(y)))
-
-      y - error / (2 / :math.sqrt(:math.pi()) * :math.exp(-y * y))
-    end)
-  end
 
   @doc """
   What IEEE 754 says where the BEAM raises: at poles, outside of domains and beyond the largest number.

@@ -5,7 +5,9 @@ use std::ops::Range;
 use burn_backend::Shape;
 use burn_flex::Layout;
 
-use super::nest::{CHUNK, Nest, chunks};
+use super::block::vectorized;
+use super::nest::Nest;
+use super::tasks::{CHUNK, chunks};
 use super::{Cell, Number, Total, View, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -14,7 +16,7 @@ use crate::value::Value;
 const PARTS: usize = 16;
 
 /// Independent running results within a row, which the processor works on side by side.
-const LANES: usize = 8;
+const LANES: usize = 32;
 
 /// How elements are folded, in any order.
 pub(crate) trait Fold<T> {
@@ -112,7 +114,9 @@ impl<'a, T: Cell> Walk<'a, T> {
             let states = &mut states[result - first..];
             match (x_step, result_step) {
                 (1, 0) => states[0] = F::join(states[0], fold_slice::<T, F>(&xs[at..at + len])),
-                (1, 1) => states.iter_mut().zip(&xs[at..at + len]).for_each(|(s, &x)| *s = F::step(*s, x)),
+                (1, 1) => {
+                    vectorized(|| states.iter_mut().zip(&xs[at..at + len]).for_each(|(s, &x)| *s = F::step(*s, x)))
+                }
                 (_, 0) => states[0] = row.fold(states[0], F::step),
                 _ => states.iter_mut().step_by(result_step as usize).zip(row).for_each(|(s, x)| *s = F::step(*s, x)),
             }
@@ -120,10 +124,20 @@ impl<'a, T: Cell> Walk<'a, T> {
     }
 }
 
-fn fold_slice<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
+/// Neighbours folded.
+pub(super) fn fold_slice<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
+    if xs.len() < LANES {
+        return xs.iter().fold(F::IDENTITY, |state, &x| F::step(state, x));
+    }
+    let mut state = F::IDENTITY;
+    vectorized(|| state = fold_lanes::<T, F>(xs));
+    state
+}
+
+#[inline(always)]
+fn fold_lanes<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
     let mut lanes = [F::IDENTITY; LANES];
-    let blocks = xs.chunks_exact(LANES);
-    let rest = blocks.remainder();
+    let (blocks, rest) = xs.as_chunks::<LANES>();
     for block in blocks {
         (0..LANES).for_each(|k| lanes[k] = F::step(lanes[k], block[k]));
     }

@@ -1,6 +1,6 @@
 //! Kernels that see one whole line of elements along an axis.
 
-use super::nest::{CHUNK, chunks};
+use super::tasks::{CHUNK, chunks};
 use super::{Cell, View, value};
 use crate::error::Result;
 use crate::value::Value;

@@ -1,61 +1,163 @@
 //! Elementwise kernels.
+//!
+//! A kernel is one loop over slices. Operands of any layout reach it in blocks: as they lie in memory where they are
+//! neighbours, else copied side by side first.
 
-use super::nest::Nest;
-use super::{Cell, Float, View, value};
+use std::mem::MaybeUninit;
+
+use rayon::prelude::*;
+
+use super::block::{BLOCK, Blocks, build, own, vectorized};
+use super::tasks::{CHUNK, chunks};
+use super::{Cell, Float, Number, View, value};
 use crate::error::Result;
 use crate::value::Value;
 
+/// Computes a block of results from a block of operands; called through a pointer, so that all else is compiled once.
+type MapFn<'a, T, R> = &'a (dyn Fn(&[T], &mut [MaybeUninit<R>]) + Sync);
+
+/// [`MapFn`] of two operands.
+type ZipFn<'a, A, B, R> = &'a (dyn Fn(&[A], &[B], &mut [MaybeUninit<R>]) + Sync);
+
 /// `f` of each element.
 pub(crate) fn map<T: Cell, R: Cell>(x: &Value, f: impl Fn(T) -> R + Sync) -> Result<Value> {
-    let src = View::<T>::new(x)?;
-    let mut out = bytemuck::zeroed_vec::<R>(x.len());
-    Nest::new([src.layout()]).fill(&mut out, &|part, [at], [step]| match step {
-        1 => part.iter_mut().zip(&src[at..]).for_each(|(r, &x)| *r = f(x)),
-        0 => part.fill(f(src[at])),
-        _ => part.iter_mut().enumerate().for_each(|(i, r)| *r = f(src[walk(at, step, i)])),
-    });
-    Ok(value(&x.shape(), out))
+    map_blocks(x, &|xs, out| vectorized(|| xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x)))))
+}
+
+/// `f` of each element, in the memory of `x` where nobody else holds it.
+pub(crate) fn update<T: Number>(x: Value, f: impl Fn(T) -> T + Sync) -> Result<Value> {
+    update_blocks(x, &|xs, out| vectorized(|| xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x)))))
+}
+
+/// [`update`] by `usual`, but by `exact` where an element `is_rare`.
+pub(crate) fn update_unless<T: Number>(
+    x: Value,
+    usual: impl Fn(T) -> T + Sync,
+    is_rare: impl Fn(T) -> bool + Sync,
+    exact: impl Fn(T) -> T + Sync,
+) -> Result<Value> {
+    update_blocks(x, &|xs, out| {
+        let mut any = false;
+        vectorized(|| {
+            xs.iter().zip(&mut *out).for_each(|(&x, r)| write(r, usual(x)));
+            any = xs.iter().fold(false, |any, &x| any | is_rare(x));
+        });
+        if any {
+            xs.iter().zip(out).filter(|&(&x, _)| is_rare(x)).for_each(|(&x, r)| write(r, exact(x)));
+        }
+    })
 }
 
 /// `f` of each pair of elements of two tensors of one shape.
 pub(crate) fn zip<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, f: impl Fn(A, B) -> R + Sync) -> Result<Value> {
+    zip_blocks(a, b, &|xs, ys, out| {
+        vectorized(|| xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))));
+    })
+}
+
+/// `f` of each pair of elements of two tensors of one shape, in the memory of one where nobody else holds it.
+pub(crate) fn combine<T: Number>(a: Value, b: Value, f: impl Fn(T, T) -> T + Sync) -> Result<Value> {
+    combine_blocks(a, b, &|xs, ys, out| {
+        vectorized(|| xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))));
+    })
+}
+
+/// [`combine`] by a real function, rounded once.
+pub(crate) fn combine_real<T: Float>(
+    a: Value,
+    b: Value,
+    f: impl Fn(T::Math, T::Math) -> T::Math + Sync,
+) -> Result<Value> {
+    combine::<T>(a, b, |x, y| T::round_from(f(x.math(), y.math())))
+}
+
+#[inline(always)]
+fn write<T>(place: &mut MaybeUninit<T>, element: T) {
+    place.write(element);
+}
+
+fn map_blocks<T: Cell, R: Cell>(x: &Value, kernel: MapFn<'_, T, R>) -> Result<Value> {
+    let view = View::<T>::new(x)?;
+    let blocks = Blocks::new(&view);
+    let out = build(x.len(), &|first, part| {
+        let mut buffer = Vec::new();
+        for (i, out) in part.chunks_mut(BLOCK).enumerate() {
+            kernel(blocks.read(first + i * BLOCK, out.len(), &mut buffer), out);
+        }
+    });
+    Ok(value(&x.shape(), out))
+}
+
+fn update_blocks<T: Number>(mut x: Value, kernel: MapFn<'_, T, T>) -> Result<Value> {
+    let Some(memory) = own::<T>(&mut x) else { return map_blocks(&x, kernel) };
+    chunks(memory, CHUNK, &|_, part| {
+        let mut buffer = Vec::new();
+        for block in part.chunks_mut(BLOCK) {
+            over(block, &mut buffer, kernel);
+        }
+    });
+    Ok(x)
+}
+
+fn zip_blocks<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, kernel: ZipFn<'_, A, B, R>) -> Result<Value> {
     let (xs, ys) = (View::<A>::new(a)?, View::<B>::new(b)?);
-    let mut out = bytemuck::zeroed_vec::<R>(a.len());
-    Nest::new([xs.layout(), ys.layout()]).fill(&mut out, &|part, [i, j], steps| match steps {
-        [1, 1] => part.iter_mut().zip(&xs[i..]).zip(&ys[j..]).for_each(|((r, &x), &y)| *r = f(x, y)),
-        [1, 0] => {
-            let y = ys[j];
-            part.iter_mut().zip(&xs[i..]).for_each(|(r, &x)| *r = f(x, y));
+    let (xs, ys) = (Blocks::new(&xs), Blocks::new(&ys));
+    let out = build(a.len(), &|first, part| {
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        for (i, out) in part.chunks_mut(BLOCK).enumerate() {
+            let (at, len) = (first + i * BLOCK, out.len());
+            kernel(xs.read(at, len, &mut left), ys.read(at, len, &mut right), out);
         }
-        [0, 1] => {
-            let x = xs[i];
-            part.iter_mut().zip(&ys[j..]).for_each(|(r, &y)| *r = f(x, y));
-        }
-        [s, t] => part.iter_mut().enumerate().for_each(|(n, r)| *r = f(xs[walk(i, s, n)], ys[walk(j, t, n)])),
     });
     Ok(value(&a.shape(), out))
 }
 
-/// [`map`] of a real function, rounded once.
-pub(crate) fn map_real<T: Float>(x: &Value, f: impl Fn(T::Math) -> T::Math + Sync) -> Result<Value> {
-    map::<T, T>(x, |x| T::round_from(f(x.math())))
+fn combine_blocks<T: Number>(a: Value, b: Value, kernel: ZipFn<'_, T, T, T>) -> Result<Value> {
+    match combine_into(a, &b, kernel)? {
+        Ok(done) => Ok(done),
+        Err(a) => match combine_into(b, &a, &|ys, xs, out| kernel(xs, ys, out))? {
+            Ok(done) => Ok(done),
+            Err(b) => zip_blocks(&a, &b, kernel),
+        },
+    }
 }
 
-/// [`zip`] of a real function, rounded once.
-pub(crate) fn zip_real<T: Float>(
-    a: &Value,
-    b: &Value,
-    f: impl Fn(T::Math, T::Math) -> T::Math + Sync,
-) -> Result<Value> {
-    zip::<T, T, T>(a, b, |x, y| T::round_from(f(x.math(), y.math())))
+/// The result in the memory of `a`, or `a` again when that is not its alone.
+fn combine_into<T: Number>(mut a: Value, b: &Value, kernel: ZipFn<'_, T, T, T>) -> Result<Result<Value, Value>> {
+    let ys = View::<T>::new(b)?;
+    let ys = Blocks::new(&ys);
+    let Some(memory) = own::<T>(&mut a) else { return Ok(Err(a)) };
+    chunks(memory, CHUNK, &|number, part| {
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        for (i, block) in part.chunks_mut(BLOCK).enumerate() {
+            let ys = ys.read(number * CHUNK + i * BLOCK, block.len(), &mut right);
+            over(block, &mut left, &|xs, out| kernel(xs, ys, out));
+        }
+    });
+    Ok(Ok(a))
 }
 
-fn walk(at: usize, step: isize, i: usize) -> usize {
-    (at as isize + step * i as isize) as usize
+/// The kernel's results in place of its operands.
+fn over<T: Number>(block: &mut [T], buffer: &mut Vec<T>, kernel: MapFn<'_, T, T>) {
+    buffer.clear();
+    buffer.extend_from_slice(block);
+    // SAFETY: a kernel only writes initialised elements to the block, so it stays initialised.
+    let out = unsafe { std::slice::from_raw_parts_mut(block.as_mut_ptr().cast::<MaybeUninit<T>>(), block.len()) };
+    kernel(buffer, out);
 }
 
 /// Whether `test` holds for any element.
 pub(crate) fn any<T: Cell>(x: &Value, test: impl Fn(T) -> bool + Sync) -> Result<bool> {
     let x = x.clone().contiguous();
-    Ok(View::<T>::new(&x)?[..x.len()].iter().any(|&x| test(x)))
+    let view = View::<T>::new(&x)?;
+    let first = view.layout().start_offset();
+    Ok(any_block(&view[first..first + x.len()], &|xs| {
+        let mut any = false;
+        vectorized(|| any = xs.iter().fold(false, |any, &x| any | test(x)));
+        any
+    }))
+}
+
+fn any_block<T: Cell>(xs: &[T], test: &(dyn Fn(&[T]) -> bool + Sync)) -> bool {
+    if xs.len() <= CHUNK { test(xs) } else { xs.par_chunks(CHUNK).any(test) }
 }

@@ -3,29 +3,41 @@
 //! A kernel is written once for every element type and every memory layout. It reads plain [`Value`]s of one shape and
 //! makes a contiguous one.
 
+mod block;
+mod compact;
 pub(crate) mod complex;
+mod concatenate;
 mod conv;
+mod dot;
 mod fold;
 mod lines;
 mod map;
 mod nest;
 mod number;
+mod product;
 mod scan;
+pub(crate) mod single;
 mod sort;
-mod special;
+pub(crate) mod special;
+mod stored;
+mod take;
 mod tasks;
 mod view;
 mod window;
 
+pub(crate) use compact::compact;
+pub(crate) use concatenate::concatenate;
 pub(crate) use conv::{Geometry, convolve, images_gradient, kernel_gradient};
+pub(crate) use dot::matmul;
 pub(crate) use fold::{All, Any, Fold, Max, Min, Product, Sum, fold};
 pub(crate) use lines::lines;
-pub(crate) use map::{any, map, map_real, zip, zip_real};
+pub(crate) use map::{any, combine, combine_real, map, update, update_unless, zip};
 pub(crate) use number::{
-    Cell, Float, Int, Number, Special, Total, for_cell, for_complex, for_float, for_int, for_number, for_types,
+    Cell, Float, Int, Number, Total, for_cell, for_complex, for_float, for_int, for_number, for_types,
 };
-pub(crate) use scan::{Pair, scan, scan_gradient};
-pub(crate) use sort::{argsort, sort};
+pub(crate) use scan::{Pair, scan, scan_gradient, scan_in_parts};
+pub(crate) use sort::order;
+pub(crate) use take::take;
 pub(crate) use view::View;
 pub(crate) use window::{Share, WindowAxis, extrema, fold_windows, window_gradient};
 

@@ -3,21 +3,6 @@
 use std::ops::Range;
 
 use burn_flex::Layout;
-use rayon::prelude::*;
-
-/// Results that one task computes; smaller outputs stay on the calling thread.
-pub(super) const CHUNK: usize = 32 * 1024;
-
-/// Fills a part of a row; called through a pointer, so that the walk is compiled once for many kernels.
-pub(super) type RowFn<'a, R, const N: usize> = &'a (dyn Fn(&mut [R], [usize; N], [isize; N]) + Sync);
-
-/// Calls `f` with each part of `size` elements and its number, on all cores when there are several.
-pub(super) fn chunks<R: Send>(all: &mut [R], size: usize, f: &(dyn Fn(usize, &mut [R]) + Sync)) {
-    if all.len() <= size {
-        return f(0, all);
-    }
-    all.par_chunks_mut(size).enumerate().for_each(|(i, part)| f(i, part));
-}
 
 /// A row-major walk over `N` tensors of one shape, cut into rows that every tensor crosses with one step.
 pub(super) struct Nest<const N: usize> {
@@ -35,6 +20,10 @@ impl<const N: usize> Nest<N> {
     /// The walk over tensors of these layouts, whose shapes are equal. Neighbouring axes that every tensor crosses like
     /// one are walked as one.
     pub(super) fn new(layouts: [&Layout; N]) -> Self {
+        if layouts.iter().all(|layout| layout.is_contiguous()) {
+            let (len, start) = (layouts[0].num_elements(), layouts.map(Layout::start_offset));
+            return Self { outer: Vec::new(), len, step: [1; N], start };
+        }
         let mut axes: Vec<(usize, [isize; N])> = Vec::new();
         for (axis, &len) in layouts[0].shape().iter().enumerate().filter(|&(_, &len)| len != 1) {
             let step = layouts.map(|layout| layout.strides()[axis]);
@@ -49,15 +38,10 @@ impl<const N: usize> Nest<N> {
         Self { outer: axes, len, step, start: layouts.map(Layout::start_offset) }
     }
 
-    /// Fills `out`, which has one element for each step of the walk: `row` gets a part of a row, each tensor's first
-    /// element for it and each tensor's step.
-    pub(super) fn fill<R: Send>(&self, out: &mut [R], row: RowFn<'_, R, N>) {
-        chunks(out, CHUNK, &|i, part| {
-            let first = i * CHUNK;
-            self.visit(first..first + part.len(), &mut |at, len, offsets| {
-                row(&mut part[at - first..at - first + len], offsets, self.step);
-            });
-        });
+    /// Each tensor's first element for `count` steps from step `first` on, when every tensor crosses them with step 1.
+    pub(super) fn neighbours(&self, first: usize, count: usize) -> Option<[usize; N]> {
+        let column = first.checked_rem(self.len)?;
+        (self.step == [1; N] && column + count <= self.len).then(|| self.offsets(first / self.len, column))
     }
 
     /// Walks over the steps of `range`, a row or a part of one at a time: its first step, its length and each tensor's
@@ -65,16 +49,34 @@ impl<const N: usize> Nest<N> {
     pub(super) fn visit(&self, range: Range<usize>, row: &mut dyn FnMut(usize, usize, [usize; N])) {
         let mut at = range.start;
         while at < range.end {
-            let column = at % self.len;
-            let count = (range.end - at).min(self.len - column);
-            row(at, count, self.offsets(at / self.len, column));
-            at += count;
+            let (number, column) = (at / self.len, at % self.len);
+            let mut offsets = self.offsets(number, column);
+            // Rows along the innermost of the outer axes lie a step apart.
+            let (siblings, steps) = self.outer.last().copied().unwrap_or((1, [0; N]));
+            let mut count = self.len - column;
+            for _ in 0..siblings - number % siblings {
+                count = count.min(range.end - at);
+                row(at, count, offsets);
+                at += count;
+                if at == range.end {
+                    return;
+                }
+                if count < self.len {
+                    break;
+                }
+                (0..N).for_each(|k| offsets[k] = offsets[k].wrapping_add_signed(steps[k]));
+            }
         }
     }
 
     /// Each tensor's step within a row.
     pub(super) fn step(&self) -> [isize; N] {
         self.step
+    }
+
+    /// Elements in a row.
+    pub(super) fn row(&self) -> usize {
+        self.len
     }
 
     /// Length of the outermost axis and each tensor's step along it.

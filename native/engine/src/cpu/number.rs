@@ -31,6 +31,9 @@ pub(crate) trait Number: Cell + Element + PartialOrd {
     /// Greater than or equal to every number of the type.
     const HIGHEST: Self;
 
+    /// An unsigned integer of the width of the number that orders as numbers do, the two zeros alike; NaN above all.
+    fn rank(self) -> u64;
+
     /// True for NaN alone.
     fn is_unordered(self) -> bool {
         self.partial_cmp(&self).is_none()
@@ -64,7 +67,7 @@ pub(crate) trait Int: Number + PrimInt + WrappingAdd + WrappingMul + WrappingNeg
 /// A float, computed with in a type that has the usual functions and rounded once.
 pub(crate) trait Float: Number {
     /// The type functions are computed in.
-    type Math: num_traits::Float + Special + Send + Sync;
+    type Math: num_traits::Float + Send + Sync;
 
     /// The value in the type of functions.
     fn math(self) -> Self::Math;
@@ -77,68 +80,6 @@ pub(crate) trait Float: Number {
 
     /// Rounded to nearest.
     fn from_f64(wide: f64) -> Self;
-}
-
-/// Functions that the standard library lacks.
-pub(crate) trait Special {
-    /// 1 - erf(x), without loss of digits for large x.
-    fn erfc(self) -> Self;
-
-    /// The x with erf(x) = self.
-    fn erf_inv(self) -> Self;
-
-    /// The x from 0 with cosh(x) = self. The standard library's loses digits near 1 and overflows.
-    fn inverse_cosh(self) -> Self;
-
-    /// The x with sinh(x) = self. The standard library's overflows.
-    fn inverse_sinh(self) -> Self;
-
-    /// The x with tanh(x) = self. The standard library's loses digits.
-    fn inverse_tanh(self) -> Self;
-}
-
-impl Special for f32 {
-    fn erfc(self) -> Self {
-        libm::erfc(self.into()) as f32
-    }
-
-    fn erf_inv(self) -> Self {
-        super::special::erf_inv_f32(self)
-    }
-
-    fn inverse_cosh(self) -> Self {
-        f64::from(self).inverse_cosh() as f32
-    }
-
-    fn inverse_sinh(self) -> Self {
-        libm::asinh(self.into()) as f32
-    }
-
-    fn inverse_tanh(self) -> Self {
-        libm::atanh(self.into()) as f32
-    }
-}
-
-impl Special for f64 {
-    fn erfc(self) -> Self {
-        libm::erfc(self)
-    }
-
-    fn erf_inv(self) -> Self {
-        super::special::erf_inv_f64(self)
-    }
-
-    fn inverse_cosh(self) -> Self {
-        super::special::acosh(self)
-    }
-
-    fn inverse_sinh(self) -> Self {
-        libm::asinh(self)
-    }
-
-    fn inverse_tanh(self) -> Self {
-        libm::atanh(self)
-    }
 }
 
 impl Total for f64 {
@@ -172,6 +113,10 @@ macro_rules! ints {
         impl Number for $t {
             const LOWEST: Self = $t::MIN;
             const HIGHEST: Self = $t::MAX;
+
+            fn rank(self) -> u64 {
+                (self as u64).wrapping_sub($t::MIN as u64)
+            }
         }
 
         impl Cell for $t {
@@ -207,6 +152,18 @@ macro_rules! floats {
         impl Number for $t {
             const LOWEST: Self = $t::NEG_INFINITY;
             const HIGHEST: Self = $t::INFINITY;
+
+            fn rank(self) -> u64 {
+                let zero = 1u64 << (8 * size_of::<$t>() - 1);
+                let size = u64::from(self.to_bits()) & (zero - 1);
+                if self.is_nan() {
+                    zero | (zero - 1)
+                } else if self.is_sign_negative() {
+                    zero - size
+                } else {
+                    zero + size
+                }
+            }
         }
 
         impl Cell for $t {

@@ -1,14 +1,52 @@
 //! Running folds along a line, and their gradient.
 
+use super::fold::fold_slice;
+use super::tasks::{CHUNK, chunks};
 use super::{Cell, Fold};
 
-/// Each prefix of `line` folded.
+/// Parts of a line that one core works on side by side, because each step waits for the last.
+const LANES: usize = 4;
+
+/// Each prefix of `line` folded, one element after the other.
 pub(crate) fn scan<T: Cell, F: Fold<T>>(line: &[T], out: &mut [F::Result]) {
-    let mut state = F::IDENTITY;
+    scan_from::<T, F>(F::IDENTITY, line, out);
+}
+
+fn scan_from<T: Cell, F: Fold<T>>(mut state: F::State, line: &[T], out: &mut [F::Result]) {
     for (&x, out) in line.iter().zip(out) {
         state = F::step(state, x);
         *out = F::finish(state);
     }
+}
+
+/// Each prefix of `line` folded, in parts that start from the fold of all before.
+pub(crate) fn scan_in_parts<T: Cell, F: Fold<T>>(line: &[T], out: &mut [F::Result]) {
+    if line.len() <= CHUNK {
+        return scan_lanes::<T, F>(F::IDENTITY, line, out);
+    }
+    let parts: Vec<&[T]> = line.chunks(CHUNK).collect();
+    let mut starts = vec![F::IDENTITY; parts.len()];
+    chunks(&mut starts, 1, &|i, start| start[0] = fold_slice::<T, F>(parts[i]));
+    let mut state = F::IDENTITY;
+    starts.iter_mut().for_each(|start| state = F::join(state, std::mem::replace(start, state)));
+    chunks(out, CHUNK, &|i, out| scan_lanes::<T, F>(starts[i], parts[i], out));
+}
+
+fn scan_lanes<T: Cell, F: Fold<T>>(start: F::State, line: &[T], out: &mut [F::Result]) {
+    let size = line.len() / LANES;
+    if size < 2 * LANES {
+        return scan_from::<T, F>(start, line, out);
+    }
+    let mut states = [start; LANES];
+    (1..LANES).for_each(|k| states[k] = F::join(states[k - 1], fold_slice::<T, F>(&line[(k - 1) * size..k * size])));
+    let (body, rest) = out.split_at_mut(LANES * size);
+    let (left, right) = body.split_at_mut(2 * size);
+    let ((a, b), (c, d)) = (left.split_at_mut(size), right.split_at_mut(size));
+    for (i, (((a, b), c), d)) in a.iter_mut().zip(b).zip(c).zip(d).enumerate() {
+        (0..LANES).for_each(|k| states[k] = F::step(states[k], line[k * size + i]));
+        [*a, *b, *c, *d] = states.map(F::finish);
+    }
+    scan_from::<T, F>(states[LANES - 1], &line[LANES * size..], rest);
 }
 
 /// A function of two numbers with its derivatives by each.

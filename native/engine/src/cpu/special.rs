@@ -1,11 +1,61 @@
-//! Functions of one real number that no library at hand has.
+//! Functions of one real number that the standard library lacks or computes badly.
 
-use std::f64::consts::{LN_2, PI};
+use std::f64::consts::LN_2;
 
-/// The x with erf(x) = y to single precision, as XLA and Nx compute it; infinite at -1 and 1, NaN beyond.
+// Of the platform's C library, which the standard library links anyway and the BEAM takes its functions from.
+unsafe extern "C" {
+    /// The x with sinh(x) = self. The standard library's overflows.
+    pub(crate) safe fn asinh(x: f64) -> f64;
+
+    /// The x with tanh(x) = self. The standard library's loses digits.
+    pub(crate) safe fn atanh(x: f64) -> f64;
+
+    /// The error function.
+    pub(crate) safe fn erf(x: f64) -> f64;
+
+    /// 1 - erf(x), without loss of digits for large x.
+    pub(crate) safe fn erfc(x: f64) -> f64;
+}
+
+/// ln(1 + x): the logarithm of the sum, and what the sum lost over its slope there.
+///
+/// W. Kahan's method, as in the HP-15C Advanced Functions Handbook (1982), appendix.
+pub(crate) fn ln_1p(x: f64) -> f64 {
+    let sum = 1.0 + x;
+    if sum == 1.0 {
+        x
+    } else if sum == 0.0 || sum.is_infinite() {
+        sum.ln()
+    } else {
+        sum.ln() - ((sum - 1.0) - x) / sum
+    }
+}
+
+/// The x from 0 with cosh(x) = self, ln(x + sqrt(x^2 - 1)), in the form that keeps the digits of `x`: near 1 by the distance from 1, in the middle by the
+/// distance of the root from x, far away, where the square may overflow, without the root. NaN below 1.
+pub(crate) fn acosh(x: f64) -> f64 {
+    const FAR: f64 = (1u32 << 28) as f64;
+    let above = x - 1.0;
+    match x {
+        ..1.0 => f64::NAN,
+        ..2.0 => (above + (above * (above + 2.0)).sqrt()).ln_1p(),
+        ..FAR => (2.0 * x - 1.0 / (x + (x * x - 1.0).sqrt())).ln(),
+        _ => x.ln() + LN_2,
+    }
+}
+
+/// The logistic function, 1 / (1 + e^-x).
+pub(crate) fn sigmoid(x: f64) -> f64 {
+    // The power that cannot overflow.
+    let e = (-x.abs()).exp();
+    if x < 0.0 { e / (1.0 + e) } else { (1.0 + e).recip() }
+}
+
+/// The x with erf(x) = y by the polynomials that Nx defines it by, which are good to 8 digits; infinite at -1 and 1, NaN
+/// beyond.
 ///
 /// M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade Edition (2011).
-pub(crate) fn erf_inv_f32(y: f32) -> f32 {
+pub(crate) fn erf_inv(y: f64) -> f64 {
     const CENTRE: [f64; 9] = [
         2.81022636e-08,
         3.43273939e-07,
@@ -29,55 +79,9 @@ pub(crate) fn erf_inv_f32(y: f32) -> f32 {
         2.83297682,
     ];
     if y.abs() == 1.0 {
-        return y * f32::INFINITY;
+        return y * f64::INFINITY;
     }
-    let y = f64::from(y);
     let w = -((1.0 - y) * (1.0 + y)).ln();
     let (coefficients, w) = if w < 5.0 { (CENTRE, w - 2.5) } else { (TAIL, w.sqrt() - 3.0) };
-    (y * coefficients.iter().fold(0.0, |sum, c| sum * w + c)) as f32
-}
-
-/// The x with erf(x) = y; infinite at -1 and 1, NaN beyond.
-///
-/// A start value by Winitzki's formula, polished by Halley's method on erf (or on erfc near 1, where erf has no digits).
-pub(crate) fn erf_inv_f64(y: f64) -> f64 {
-    if y.abs() >= 1.0 || y == 0.0 || y.is_nan() {
-        return if y.abs() > 1.0 {
-            f64::NAN
-        } else if y.abs() == 1.0 {
-            y * f64::INFINITY
-        } else {
-            y
-        };
-    }
-    let size = y.abs();
-    (0..3).fold(winitzki(size), |x, _| halley(x, size)).copysign(y)
-}
-
-/// S. Winitzki, "A handy approximation for the error function and its inverse" (2008), solved for x.
-fn winitzki(y: f64) -> f64 {
-    const A: f64 = 0.147;
-    let log = (-y * y).ln_1p();
-    let half = 2.0 / (PI * A) + log / 2.0;
-    // The same as sqrt(half^2 - log / a) - half, without its cancellation for small y.
-    (-log / A / ((half * half - log / A).sqrt() + half)).sqrt()
-}
-
-fn halley(x: f64, y: f64) -> f64 {
-    let error = if y < 0.5 { libm::erf(x) - y } else { (1.0 - y) - libm::erfc(x) };
-    let step = error / (2.0 / PI.sqrt() * (-x * x).exp());
-    x - step / (1.0 + x * step)
-}
-
-/// ln(x + sqrt(x^2 - 1)) in the form that keeps the digits of `x`: near 1 by the distance from 1, in the middle by the
-/// distance of the root from x, far away, where the square may overflow, without the root. NaN below 1.
-pub(crate) fn acosh(x: f64) -> f64 {
-    const FAR: f64 = (1u32 << 28) as f64;
-    let above = x - 1.0;
-    match x {
-        ..1.0 => f64::NAN,
-        ..2.0 => (above + (above * (above + 2.0)).sqrt()).ln_1p(),
-        ..FAR => (2.0 * x - 1.0 / (x + (x * x - 1.0).sqrt())).ln(),
-        _ => x.ln() + LN_2,
-    }
+    y * coefficients.iter().fold(0.0, |sum, c| sum * w + c)
 }

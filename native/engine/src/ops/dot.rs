@@ -1,10 +1,12 @@
 //! Tensor contraction, as one batched product of matrices.
 
-use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_backend::ops::IntTensorOps;
 use burn_dispatch::Dispatch;
 
+use crate::cpu;
 use crate::error::Result;
 use crate::ops::complex::bilinear;
+use crate::ops::gradient::with_gradient;
 use crate::ops::shape::permute;
 use crate::ops::{Call, cast, check};
 use crate::program::Dot;
@@ -32,7 +34,7 @@ pub(super) fn dot(attrs: &Dot, mut call: Call<'_>) -> Result<Value> {
     let product = |lhs, rhs| {
         let lhs = left.matrices(lhs, &left.free, left.contract);
         let rhs = right.matrices(rhs, right.contract, &right.free);
-        Ok(matmul(lhs, rhs).reshape(&shape))
+        Ok(matmul(lhs, rhs)?.reshape(&shape))
     };
     if out.dtype.is_complex() {
         return bilinear(lhs, rhs, out.dtype, product);
@@ -85,8 +87,33 @@ fn compute_type(out: Type) -> Type {
     }
 }
 
-fn matmul(lhs: Value, rhs: Value) -> Value {
-    let dtype = lhs.dtype();
-    let product = if dtype.is_float() { Dispatch::float_matmul } else { Dispatch::int_matmul };
-    Value::new(dtype, product(lhs.into_tensor(), rhs.into_tensor()))
+/// The products of the matrices along the last two axes.
+fn matmul(lhs: Value, rhs: Value) -> Result<Value> {
+    if lhs.dtype().is_int() {
+        let product = Dispatch::int_matmul(lhs.tensor().clone(), rhs.tensor().clone());
+        return Ok(Value::new(lhs.dtype(), product));
+    }
+    with_gradient(
+        [lhs, rhs],
+        |[lhs, rhs]| plain_matmul(&lhs, &rhs),
+        |[lhs, rhs], _| {
+            let (lhs, rhs) = (lhs.clone(), rhs.clone());
+            Box::new(move |operand, g| match operand {
+                0 => plain_matmul(&g, &turned(rhs.clone())),
+                _ => plain_matmul(&turned(lhs.clone()), &g),
+            })
+        },
+    )
+}
+
+fn plain_matmul(lhs: &Value, rhs: &Value) -> Result<Value> {
+    cpu::for_types!(lhs.dtype(), T => cpu::matmul::<T>(lhs, rhs), F32 f32, F64 f64)
+}
+
+/// With the last two axes exchanged.
+fn turned(matrices: Value) -> Value {
+    let rank = matrices.rank();
+    let mut axes: Vec<usize> = (0..rank).collect();
+    axes.swap(rank - 2, rank - 1);
+    matrices.permute(&axes)
 }

@@ -72,16 +72,14 @@ impl Order {
     /// The elements of a plain value.
     fn pick(self, x: &Value) -> Result<Value> {
         for_number!(x.dtype(), T => cpu::lines([x], self.axis, self.len, &|[line]: [&[T]; 1], out: &mut [T]| {
-            let mut line = line.to_vec();
-            cpu::sort(&mut line, self.descending);
-            out.copy_from_slice(&line[..out.len()]);
+            cpu::order(line, self.descending, out, |place| line[place]);
         }))
     }
 
     /// The places in a plain value, as s64.
     fn places(self, x: &Value) -> Result<Value> {
         for_number!(x.dtype(), T => cpu::lines([x], self.axis, self.len, &|[line]: [&[T]; 1], out: &mut [i64]| {
-            out.iter_mut().zip(cpu::argsort(line, self.descending)).for_each(|(out, place)| *out = place as i64);
+            cpu::order(line, self.descending, out, |place| place as i64);
         }))
     }
 

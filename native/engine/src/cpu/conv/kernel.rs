@@ -7,8 +7,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::Geometry;
-use super::product::{Matrix, Real, multiply};
-use crate::cpu::tasks::in_parts;
+use crate::cpu::product::{Matrix, Real, multiply};
+use crate::cpu::tasks::chunks;
 use crate::cpu::{memory, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -24,22 +24,22 @@ const PARTS: usize = 8;
 
 /// The images `x` `[batch, spatial.., channels]` with the kernel `k` `[spatial.., channels of a group, outputs]`.
 pub(crate) fn convolve<T: Real>(geometry: &Geometry, x: &Value, k: &Value) -> Result<Value> {
-    let [x, k] = [memory(x)?.to_contiguous(), memory(k)?.to_contiguous()];
-    let y = geometry.forward::<T>(x.storage(), k.storage());
+    let [x, k] = [x.clone().contiguous(), k.clone().contiguous()];
+    let y = geometry.forward::<T>(memory(&x)?.storage(), memory(&k)?.storage());
     Ok(value(&geometry.output_shape(), y))
 }
 
 /// The gradient of the images from the gradient `g` of the result.
 pub(crate) fn images_gradient<T: Real>(geometry: &Geometry, x: &Value, k: &Value, g: &Value) -> Result<Value> {
-    let [k, g] = [memory(k)?.to_contiguous(), memory(g)?.to_contiguous()];
-    let gradient = geometry.images_gradient::<T>(g.storage(), k.storage());
+    let [k, g] = [k.clone().contiguous(), g.clone().contiguous()];
+    let gradient = geometry.images_gradient::<T>(memory(&g)?.storage(), memory(&k)?.storage());
     Ok(value(&x.shape(), gradient))
 }
 
 /// The gradient of the kernel from the gradient `g` of the result.
 pub(crate) fn kernel_gradient<T: Real>(geometry: &Geometry, x: &Value, k: &Value, g: &Value) -> Result<Value> {
-    let [x, g] = [memory(x)?.to_contiguous(), memory(g)?.to_contiguous()];
-    let gradient = geometry.kernel_gradient::<T>(x.storage(), g.storage());
+    let [x, g] = [x.clone().contiguous(), g.clone().contiguous()];
+    let gradient = geometry.kernel_gradient::<T>(memory(&x)?.storage(), memory(&g)?.storage());
     Ok(value(&k.shape(), gradient))
 }
 
@@ -61,7 +61,7 @@ impl Geometry {
     fn forward<T: Real>(&self, x: &[T], k: &[T]) -> Vec<T> {
         let (outputs, tile) = (self.outputs(), self.tile());
         let mut y = bytemuck::zeroed_vec::<T>(self.rows() * outputs);
-        in_parts(&mut y, tile * outputs, &|part, y| {
+        chunks(&mut y, tile * outputs, &|part, y| {
             let first = part * tile;
             let rows = first..first + y.len() / outputs;
             if self.is_depthwise() {
@@ -82,7 +82,7 @@ impl Geometry {
     fn images_gradient<T: Real>(&self, dy: &[T], k: &[T]) -> Vec<T> {
         let mut dx = bytemuck::zeroed_vec::<T>(self.batch * self.image);
         let images = (GRAIN / (self.windows * self.window * self.outputs())).max(1);
-        in_parts(&mut dx, images * self.image, &|part, dx| {
+        chunks(&mut dx, images * self.image, &|part, dx| {
             for (i, image) in dx.chunks_exact_mut(self.image).enumerate() {
                 self.image_gradient((part * images + i) * self.windows, image, dy, k);
             }

@@ -2,7 +2,6 @@
 
 mod geometry;
 mod kernel;
-mod product;
 
 pub(crate) use geometry::Geometry;
 pub(crate) use kernel::{convolve, images_gradient, kernel_gradient};

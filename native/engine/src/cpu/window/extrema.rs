@@ -1,8 +1,7 @@
 //! Where in each window the extremum is.
 
 use super::WindowAxis;
-use crate::cpu::nest::CHUNK;
-use crate::cpu::tasks::in_parts;
+use crate::cpu::tasks::{CHUNK, chunks};
 use crate::cpu::{Number, View, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -17,7 +16,7 @@ pub(crate) fn extrema<T: Number>(x: &Value, axes: &[WindowAxis], wins: fn(T, T) 
     let taps = Offsets::new(axes, |axis| (axis.size, axis.dilation)).all();
     let mut places = vec![0; firsts.len()];
     let windows = (CHUNK / taps.len().max(1)).max(1);
-    in_parts(&mut places, windows, &|part, places: &mut [i64]| {
+    chunks(&mut places, windows, &|part, places: &mut [i64]| {
         for (window, place) in (part * windows..).zip(places) {
             let first = firsts.at(window);
             *place = taps.iter().fold(first, |best, tap| if wins(x[first + tap], x[best]) { first + tap } else { best })

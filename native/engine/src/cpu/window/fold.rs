@@ -1,8 +1,8 @@
 //! Folds over windows.
 
 use super::{Frame, WindowAxis};
-use crate::cpu::nest::CHUNK;
-use crate::cpu::tasks::in_parts;
+use crate::cpu::tasks::CHUNK;
+use crate::cpu::tasks::chunks;
 use crate::cpu::{Cell, Fold, View, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -28,7 +28,7 @@ impl Frame {
             return out;
         }
         let rows = (CHUNK / inner).max(1);
-        in_parts(&mut out, rows * inner, &|part, out| {
+        chunks(&mut out, rows * inner, &|part, out| {
             let mut states = vec![F::IDENTITY; inner];
             for (row, out) in (part * rows..).zip(out.chunks_exact_mut(inner)) {
                 states.fill(F::IDENTITY);

@@ -3,8 +3,8 @@
 use num_traits::Float;
 
 use super::{Frame, WindowAxis};
-use crate::cpu::nest::CHUNK;
-use crate::cpu::tasks::in_parts;
+use crate::cpu::tasks::CHUNK;
+use crate::cpu::tasks::chunks;
 use crate::cpu::{Number, memory, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -62,7 +62,7 @@ impl Frame {
         }
         let mut gradient = bytemuck::zeroed_vec::<T>(outer * size);
         let blocks = (CHUNK / size).max(1);
-        in_parts(&mut gradient, blocks * size, &|part, gradient| {
+        chunks(&mut gradient, blocks * size, &|part, gradient| {
             let mut rest = vec![T::zero(); inner];
             for (block, gradient) in (part * blocks..).zip(gradient.chunks_exact_mut(size)) {
                 for window in 0..axis.count {

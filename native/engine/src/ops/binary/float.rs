@@ -1,7 +1,5 @@
 //! Functions of two operands that answer floats, and their gradients.
 
-use burn_backend::ops::FloatTensorOps;
-use burn_dispatch::Dispatch;
 use num_traits::Float as _;
 
 use crate::cpu::{self, Float, for_float};
@@ -26,23 +24,20 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
 
 /// The function `op` of two plain values of one float type and shape.
 fn apply(op: Binary, left: Value, right: Value) -> Result<Value> {
-    let burn = match op {
-        Binary::Add => Dispatch::float_add,
-        Binary::Subtract => Dispatch::float_sub,
-        Binary::Multiply => Dispatch::float_mul,
-        Binary::Divide => Dispatch::float_div,
-        _ => return for_float!(left.dtype(), T => kernel::<T>(op, &left, &right)),
-    };
-    Ok(Value::new(left.dtype(), burn(left.into_tensor(), right.into_tensor())))
+    for_float!(left.dtype(), T => kernel::<T>(op, left, right))
 }
 
-fn kernel<T: Float>(op: Binary, left: &Value, right: &Value) -> Result<Value> {
+fn kernel<T: Float>(op: Binary, left: Value, right: Value) -> Result<Value> {
     match op {
-        Binary::Atan2 => cpu::zip_real::<T>(left, right, |a, b| a.atan2(b)),
-        Binary::Max => cpu::zip(left, right, |a: T, b: T| if a > b || a.is_unordered() { a } else { b }),
-        Binary::Min => cpu::zip(left, right, |a: T, b: T| if a < b || a.is_unordered() { a } else { b }),
-        Binary::Pow => cpu::zip_real::<T>(left, right, |a, b| a.powf(b)),
-        Binary::Remainder => cpu::zip_real::<T>(left, right, |a, b| a % b),
+        Binary::Add => cpu::combine_real::<T>(left, right, |a, b| a + b),
+        Binary::Atan2 => cpu::combine::<T>(left, right, |a, b| T::from_f64(a.to_f64().atan2(b.to_f64()))),
+        Binary::Divide => cpu::combine_real::<T>(left, right, |a, b| a / b),
+        Binary::Max => cpu::combine(left, right, |a: T, b: T| if a > b || a.is_unordered() { a } else { b }),
+        Binary::Min => cpu::combine(left, right, |a: T, b: T| if a < b || a.is_unordered() { a } else { b }),
+        Binary::Multiply => cpu::combine_real::<T>(left, right, |a, b| a * b),
+        Binary::Pow => cpu::combine_real::<T>(left, right, |a, b| a.powf(b)),
+        Binary::Remainder => cpu::combine_real::<T>(left, right, |a, b| a % b),
+        Binary::Subtract => cpu::combine_real::<T>(left, right, |a, b| a - b),
         _ => Err(Error::Unsupported { op: <&str>::from(op).into(), dtype: T::TYPE, device: left.device().to_string() }),
     }
 }

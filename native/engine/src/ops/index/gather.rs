@@ -21,23 +21,26 @@ pub(in crate::ops) fn gather(attrs: &Axes, mut call: Call<'_>) -> Result<Value> 
     if rows.slices_shape().contains(&0) {
         return empty(&call);
     }
-    Ok(select(rows.flatten(value), 0, positions, &call).reshape(&rows.slices_shape()))
+    Ok(rows.flatten(value).select(0, positions).reshape(&rows.slices_shape()))
 }
 
 /// Adds each update; updates of one place add up.
 pub(in crate::ops) fn indexed_add(attrs: &Axes, call: Call<'_>) -> Result<Value> {
-    update(attrs, call, |table, positions, updates, call| write(table, positions, updates, IndexingUpdateOp::Add, call))
+    update(attrs, call, |table, positions, updates, _| {
+        Ok(table.select_assign(0, positions, updates, IndexingUpdateOp::Add))
+    })
 }
 
 /// Writes each update; the last update of one place stays.
 pub(in crate::ops) fn indexed_put(attrs: &Axes, call: Call<'_>) -> Result<Value> {
     update(attrs, call, |table, positions, updates, call| {
-        let last: BTreeMap<i64, i64> = positions.iter().copied().zip(0..).collect();
+        let last: BTreeMap<i64, i64> = positions::list(positions.clone())?.into_iter().zip(0..).collect();
         if last.len() == positions.len() {
-            return write(table, positions, updates, IndexingUpdateOp::Assign, call);
+            return Ok(table.select_assign(0, positions, updates, IndexingUpdateOp::Assign));
         }
-        let (positions, rows) = last.into_iter().unzip();
-        write(table, positions, select(updates, 0, rows, call), IndexingUpdateOp::Assign, call)
+        let (places, rows) = last.into_iter().unzip();
+        let updates = updates.select(0, positions::line(call, rows));
+        Ok(table.select_assign(0, positions::line(call, places), updates, IndexingUpdateOp::Assign))
     })
 }
 
@@ -55,7 +58,7 @@ pub(in crate::ops) fn take(attrs: &Axis, mut call: Call<'_>) -> Result<Value> {
     if shape.contains(&0) {
         return empty(&call);
     }
-    Ok(select(value, attrs.axis, positions, &call).reshape(&shape))
+    Ok(value.select(attrs.axis, positions).reshape(&shape))
 }
 
 /// One element of `axis` for each element of the indices, which have the shape of the result.
@@ -74,7 +77,7 @@ pub(in crate::ops) fn take_along_axis(attrs: &Axis, mut call: Call<'_>) -> Resul
     if shape.contains(&0) {
         return empty(&call);
     }
-    Ok(value.gather(attrs.axis, positions::tensor(&call, positions, &shape)))
+    Ok(value.gather(attrs.axis, positions.reshape(&shape)))
 }
 
 /// A tensor seen as a table: its indexed axes are the rows, the remaining axes the columns.
@@ -90,8 +93,8 @@ struct Rows {
 }
 
 impl Rows {
-    /// The table and the rows that the indices name.
-    fn new(call: &Call<'_>, value: &Value, indices: &Value, axes: &[usize]) -> Result<(Self, Vec<i64>)> {
+    /// The table and the rows that the indices name, as a line of s64.
+    fn new(call: &Call<'_>, value: &Value, indices: &Value, axes: &[usize]) -> Result<(Self, Value)> {
         check::axes(call, axes, value)?;
         let depth = axes.len();
         let mut batch = indices.shape();
@@ -129,7 +132,7 @@ impl Rows {
 fn update(
     attrs: &Axes,
     mut call: Call<'_>,
-    write: impl Fn(Value, Vec<i64>, Value, &Call<'_>) -> Value,
+    write: impl Fn(Value, Value, Value, &Call<'_>) -> Result<Value>,
 ) -> Result<Value> {
     let [value, indices, updates] = call.args()?;
     let dtype = call.out()?.dtype;
@@ -145,17 +148,7 @@ fn update(
         return Ok(value);
     }
     let updates = updates.reshape(&[positions.len(), rows.columns()]);
-    Ok(rows.restore(write(rows.flatten(value), positions, updates, &call)))
-}
-
-fn select(value: Value, axis: usize, positions: Vec<i64>, call: &Call<'_>) -> Value {
-    let length = positions.len();
-    value.select(axis, positions::tensor(call, positions, &[length]))
-}
-
-fn write(table: Value, rows: Vec<i64>, updates: Value, how: IndexingUpdateOp, call: &Call<'_>) -> Value {
-    let length = rows.len();
-    table.select_assign(0, positions::tensor(call, rows, &[length]), updates, how)
+    Ok(rows.restore(write(rows.flatten(value), positions, updates, &call)?))
 }
 
 fn empty(call: &Call<'_>) -> Result<Value> {

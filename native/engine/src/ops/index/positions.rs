@@ -2,8 +2,10 @@
 
 use burn_backend::{Shape, TensorData};
 
+use crate::cpu::{self, Int, for_int};
 use crate::error::{Error, Result};
-use crate::ops::Call;
+use crate::ops::shape::range;
+use crate::ops::{Call, cast};
 use crate::types::Type;
 use crate::value::Value;
 
@@ -17,30 +19,49 @@ pub(super) fn read(call: &Call<'_>, indices: &Value) -> Result<Vec<i128>> {
     Ok(bytes.chunks_exact(dtype.size()).filter_map(|element| crate::scalar::to_i128(dtype, element)).collect())
 }
 
-/// [`read`], refusing indices outside of `axis` of `shape`.
-pub(super) fn read_along(call: &Call<'_>, indices: &Value, axis: usize, shape: &[usize]) -> Result<Vec<i64>> {
-    let check = |index| in_axis(call, index, axis, shape).map(|index| index as i64);
-    read(call, indices)?.into_iter().map(check).collect()
-}
-
-/// The row-major position that each tuple of `indices` (its last axis) has among the leading axes of `shape`.
-pub(super) fn read_tuples(call: &Call<'_>, indices: &Value, depth: usize, shape: &[usize]) -> Result<Vec<i64>> {
-    let elements = read(call, indices)?;
-    let position = |tuple: &[i128]| {
-        tuple
-            .iter()
-            .enumerate()
-            .try_fold(0, |position, (axis, &index)| Ok((position * shape[axis]) + in_axis(call, index, axis, shape)?))
+/// A line of the elements of an integer tensor as s64, refusing indices outside of `axis` of `shape`.
+pub(super) fn read_along(call: &Call<'_>, indices: &Value, axis: usize, shape: &[usize]) -> Result<Value> {
+    let line = cast(indices.clone(), indices.dtype().widened())?.reshape(&[indices.len()]);
+    if !line.dtype().is_int() {
+        return Err(call.invalid(format!("indices must be integers, got {}", indices.ty())));
+    }
+    // An index that s64 does not hold becomes negative.
+    let places = match line.dtype() {
+        Type::S64 => line.clone(),
+        dtype => for_int!(dtype, T => cpu::map(&line, |index: T| index.widen() as i64))?,
     };
-    elements.chunks_exact(depth).map(|tuple| position(tuple).map(|p| p as i64)).collect()
+    let length = shape[axis] as i64;
+    if !cpu::any(&places, |place: i64| place < 0 || place >= length)? {
+        return Ok(places);
+    }
+    let outside = |&index: &i128| !(0..i128::from(length)).contains(&index);
+    let index = read(call, indices)?.into_iter().find(outside).unwrap_or_default();
+    Err(Error::OutOfBounds { op: call.op.name(), index, axis, shape: shape.to_vec() })
 }
 
-fn in_axis(call: &Call<'_>, index: i128, axis: usize, shape: &[usize]) -> Result<usize> {
-    let inside = usize::try_from(index).ok().filter(|&i| i < shape[axis]);
-    inside.ok_or_else(|| Error::OutOfBounds { op: call.op.name(), index, axis, shape: shape.to_vec() })
+/// The row-major positions that the tuples of `indices` (its last axis) have among the leading axes of `shape`, as a line
+/// of s64.
+pub(super) fn read_tuples(call: &Call<'_>, indices: &Value, depth: usize, shape: &[usize]) -> Result<Value> {
+    let tuples = indices.len() / depth;
+    let indices = indices.clone().reshape(&[tuples, depth]);
+    let column = |axis: usize| {
+        let column = indices.clone().slice(&[range(0, tuples, 1), range(axis, axis + 1, 1)]);
+        read_along(call, &column, axis, shape)
+    };
+    (1..depth).try_fold(column(0)?, |positions, axis| {
+        let length = shape[axis] as i64;
+        cpu::combine(positions, column(axis)?, |position: i64, place| position * length + place)
+    })
 }
 
-/// Positions as a tensor of `shape`.
-pub(super) fn tensor(call: &Call<'_>, positions: Vec<i64>, shape: &[usize]) -> Value {
-    Value::from_data(Type::S64, TensorData::new(positions, Shape::from(shape.to_vec())), call.device)
+/// The elements of a line of s64.
+pub(super) fn list(positions: Value) -> Result<Vec<i64>> {
+    let bytes = positions.into_bytes()?;
+    Ok(bytemuck::pod_collect_to_vec(&bytes))
+}
+
+/// Positions as a line of s64.
+pub(super) fn line(call: &Call<'_>, positions: Vec<i64>) -> Value {
+    let shape = Shape::from(vec![positions.len()]);
+    Value::from_data(Type::S64, TensorData::new(positions, shape), call.device)
 }

@@ -28,14 +28,14 @@ pub(in crate::ops) fn cumulative(attrs: &Cumulative, mut call: Call<'_>) -> Resu
 }
 
 fn scanned(fold: Fold, x: &Value, axis: usize) -> Result<Value> {
-    fn along<T: Cell, F: cpu::Fold<T, Result = T>>(x: &Value, axis: usize) -> Result<Value> {
-        cpu::lines([x], axis, x.shape()[axis], &|[line]: [&[T]; 1], out: &mut [T]| cpu::scan::<T, F>(line, out))
+    fn along<T: Cell>(x: &Value, axis: usize, scan: fn(&[T], &mut [T])) -> Result<Value> {
+        cpu::lines([x], axis, x.shape()[axis], &|[line]: [&[T]; 1], out: &mut [T]| scan(line, out))
     }
     match fold {
-        Fold::Sum => for_cell!(x.dtype(), T => along::<T, cpu::Sum>(x, axis)),
-        Fold::Product => for_cell!(x.dtype(), T => along::<T, cpu::Product>(x, axis)),
-        Fold::Max => for_number!(x.dtype(), T => along::<T, cpu::Max>(x, axis)),
-        Fold::Min => for_number!(x.dtype(), T => along::<T, cpu::Min>(x, axis)),
+        Fold::Sum => for_cell!(x.dtype(), T => along::<T>(x, axis, cpu::scan_in_parts::<T, cpu::Sum>)),
+        Fold::Product => for_cell!(x.dtype(), T => along::<T>(x, axis, cpu::scan::<T, cpu::Product>)),
+        Fold::Max => for_number!(x.dtype(), T => along::<T>(x, axis, cpu::scan::<T, cpu::Max>)),
+        Fold::Min => for_number!(x.dtype(), T => along::<T>(x, axis, cpu::scan::<T, cpu::Min>)),
         Fold::All | Fold::Any => Err(Error::invalid(<&str>::from(fold), "has no running form")),
     }
 }

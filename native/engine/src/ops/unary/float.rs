@@ -2,15 +2,13 @@
 
 use std::f64::consts::PI;
 
-use burn_backend::ops::{ActivationOps, FloatTensorOps};
-use burn_dispatch::{Dispatch, DispatchTensor};
-use num_traits::{Float as _, Zero};
-
-use crate::cpu::{self, Float, Special, for_float};
+use crate::cpu::{self, single, special};
 use crate::error::{Error, Result};
+use crate::ops::cast;
 use crate::ops::gradient::with_gradient;
 use crate::ops::real::{Real, Test};
 use crate::program::Unary;
+use crate::types::Type;
 use crate::value::Value;
 
 pub(super) fn run(op: Unary, x: Value) -> Result<Value> {
@@ -29,56 +27,105 @@ pub(super) fn run(op: Unary, x: Value) -> Result<Value> {
 
 /// The function `op` of a plain value.
 pub(in crate::ops) fn apply(op: Unary, x: Value) -> Result<Value> {
-    match burn(op) {
-        Some(f) => Ok(Value::new(x.dtype(), f(x.into_tensor()))),
-        None => for_float!(x.dtype(), T => kernel::<T>(op, &x)),
+    match x.dtype() {
+        Type::F64 => double(op, x),
+        Type::F32 => single(op, x),
+        dtype => cast(single(op, cast(x, Type::F32)?)?, dtype),
     }
 }
 
-/// Burn's function, where it answers what Nx does.
-fn burn(op: Unary) -> Option<fn(DispatchTensor) -> DispatchTensor> {
-    Some(match op {
-        Unary::Abs => Dispatch::float_abs,
-        Unary::Acos => Dispatch::float_acos,
-        Unary::Asin => Dispatch::float_asin,
-        Unary::Atan => Dispatch::float_atan,
-        Unary::Ceil => Dispatch::float_ceil,
-        Unary::Cos => Dispatch::float_cos,
-        Unary::Cosh => Dispatch::float_cosh,
-        Unary::Erf => Dispatch::float_erf,
-        Unary::Exp => Dispatch::float_exp,
-        Unary::Floor => Dispatch::float_floor,
-        Unary::Log => Dispatch::float_log,
-        Unary::Log1p => Dispatch::float_log1p,
-        Unary::Negate => Dispatch::float_neg,
-        Unary::Sigmoid => Dispatch::sigmoid,
-        Unary::Sin => Dispatch::float_sin,
-        Unary::Sinh => Dispatch::float_sinh,
-        Unary::Sqrt => Dispatch::float_sqrt,
-        Unary::Tan => Dispatch::float_tan,
-        Unary::Tanh => Dispatch::float_tanh,
-        _ => return None,
-    })
-}
-
-/// The functions that Burn lacks or computes differently.
-fn kernel<T: Float>(op: Unary, x: &Value) -> Result<Value> {
-    let zero = T::Math::zero();
+/// Functions of `f64`: the standard library's where it has good ones.
+fn double(op: Unary, x: Value) -> Result<Value> {
     match op {
-        Unary::Acosh => cpu::map_real::<T>(x, |x| x.inverse_cosh()),
-        Unary::Asinh => cpu::map_real::<T>(x, |x| x.inverse_sinh()),
-        Unary::Atanh => cpu::map_real::<T>(x, |x| x.inverse_tanh()),
-        Unary::Cbrt => cpu::map_real::<T>(x, |x| x.cbrt()),
-        Unary::ErfInv => cpu::map_real::<T>(x, |x| x.erf_inv()),
-        Unary::Erfc => cpu::map_real::<T>(x, |x| x.erfc()),
-        Unary::Expm1 => cpu::map_real::<T>(x, |x| x.exp_m1()),
+        Unary::Abs => cpu::update(x, f64::abs),
+        Unary::Acos => cpu::update(x, f64::acos),
+        Unary::Acosh => cpu::update(x, special::acosh),
+        Unary::Asin => cpu::update(x, f64::asin),
+        Unary::Asinh => cpu::update(x, |x| special::asinh(x)),
+        Unary::Atan => cpu::update(x, f64::atan),
+        Unary::Atanh => cpu::update(x, |x| special::atanh(x)),
+        Unary::Cbrt => cpu::update(x, f64::cbrt),
+        Unary::Ceil => cpu::update(x, f64::ceil),
+        Unary::Cos => cpu::update(x, f64::cos),
+        Unary::Cosh => cpu::update(x, f64::cosh),
+        Unary::Erf => cpu::update(x, |x| special::erf(x)),
+        Unary::ErfInv => cpu::update(x, special::erf_inv),
+        Unary::Erfc => cpu::update(x, |x| special::erfc(x)),
+        Unary::Exp => cpu::update(x, f64::exp),
+        Unary::Expm1 => cpu::update(x, f64::exp_m1),
+        Unary::Floor => cpu::update(x, f64::floor),
+        Unary::Log => cpu::update(x, f64::ln),
+        Unary::Log1p => cpu::update(x, special::ln_1p),
+        Unary::Negate => cpu::update(x, |x: f64| -x),
         // The angle of a real number: pi below zero.
-        Unary::Phase => cpu::map_real::<T>(x, |x| zero.atan2(x)),
-        Unary::Round => cpu::map_real::<T>(x, |x| x.round()),
-        Unary::Rsqrt => cpu::map_real::<T>(x, |x| x.sqrt().recip()),
-        Unary::Sign => cpu::map_real::<T>(x, |x| if x == zero || x.is_nan() { x } else { x.signum() }),
-        _ => Err(Error::Unsupported { op: <&str>::from(op).into(), dtype: x.dtype(), device: x.device().to_string() }),
+        Unary::Phase => cpu::update(x, |x: f64| 0f64.atan2(x)),
+        Unary::Round => cpu::update(x, f64::round),
+        Unary::Rsqrt => cpu::update(x, |x: f64| x.sqrt().recip()),
+        Unary::Sigmoid => cpu::update(x, special::sigmoid),
+        Unary::Sign => cpu::update(x, |x: f64| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+        Unary::Sin => cpu::update(x, f64::sin),
+        Unary::Sinh => cpu::update(x, f64::sinh),
+        Unary::Sqrt => cpu::update(x, f64::sqrt),
+        Unary::Tan => cpu::update(x, f64::tan),
+        Unary::Tanh => cpu::update(x, f64::tanh),
+        _ => Err(unsupported(op, &x)),
     }
+}
+
+/// Functions of `f32`: exact ones, and else such as are good to the last digit and fast.
+fn single(op: Unary, x: Value) -> Result<Value> {
+    match op {
+        Unary::Abs => cpu::update(x, f32::abs),
+        Unary::Ceil => cpu::update(x, f32::ceil),
+        Unary::Cos => angle(x, single::cos, f64::cos),
+        Unary::Erf => wide(x, single::erf),
+        Unary::ErfInv => wide(x, special::erf_inv),
+        Unary::Exp => cpu::update(x, single::exp),
+        Unary::Expm1 => wide(x, single::exp_m1),
+        Unary::Floor => cpu::update(x, f32::floor),
+        Unary::Log => wide(x, single::ln),
+        Unary::Log1p => wide(x, single::ln_1p),
+        Unary::Negate => cpu::update(x, |x: f32| -x),
+        Unary::Round => cpu::update(x, f32::round),
+        Unary::Rsqrt => wide(x, |x| x.sqrt().recip()),
+        Unary::Sigmoid => wide(x, single::sigmoid),
+        Unary::Sign => cpu::update(x, |x: f32| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+        Unary::Sin => angle(x, single::sin, f64::sin),
+        Unary::Sqrt => cpu::update(x, f32::sqrt),
+        Unary::Tan => angle(x, single::tan, f64::tan),
+        Unary::Tanh => wide(x, single::tanh),
+        Unary::Acos
+        | Unary::Acosh
+        | Unary::Asin
+        | Unary::Asinh
+        | Unary::Atan
+        | Unary::Atanh
+        | Unary::Cbrt
+        | Unary::Cosh
+        | Unary::Erfc
+        | Unary::Phase
+        | Unary::Sinh => cast(double(op, cast(x, Type::F64)?)?, Type::F32),
+        _ => Err(unsupported(op, &x)),
+    }
+}
+
+fn unsupported(op: Unary, x: &Value) -> Error {
+    Error::Unsupported { op: <&str>::from(op).into(), dtype: x.dtype(), device: x.device().to_string() }
+}
+
+/// A function computed in double precision and rounded once.
+fn wide(x: Value, f: impl Fn(f64) -> f64 + Sync) -> Result<Value> {
+    cpu::update(x, |x: f32| f(x.into()) as f32)
+}
+
+/// [`wide`] by a function of angles that takes no large ones, and one that does.
+fn angle(x: Value, f: impl Fn(f64) -> f64 + Sync, exact: fn(f64) -> f64) -> Result<Value> {
+    cpu::update_unless(
+        x,
+        |x: f32| f(x.into()) as f32,
+        |x| f64::from(x).abs() > single::LARGEST_ANGLE,
+        |x| exact(x.into()) as f32,
+    )
 }
 
 /// The gradient of x from the gradient `g` of y = op(x).

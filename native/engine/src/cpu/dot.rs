@@ -1,0 +1,80 @@
+//! Products of batches of matrices.
+
+use gemm::Parallelism;
+
+use super::product::{Matrix, Real, multiply, multiply_on};
+use super::tasks::chunks;
+use super::{View, value};
+use crate::error::Result;
+use crate::value::Value;
+
+/// Products of two numbers that are worth a task of their own.
+const GRAIN: usize = 1 << 20;
+
+/// Fewest rows of a result that a task computes, because each task brings the whole right matrix in order.
+const ROWS: usize = 64;
+
+/// The products of `lhs` `[.., rows, inner]` and `rhs` `[.., inner, columns]`, plain values with the same batch axes.
+pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
+    let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(rhs)?);
+    let ([rows, inner], columns) = (left.shape, right.shape[1]);
+    let count: usize = left.batch.iter().map(|&(length, _)| length).product();
+    let mut out = bytemuck::zeroed_vec::<T>(count * rows * columns);
+    let matrix = rows * columns;
+    if rows * columns * inner < 2 * GRAIN || count >= 2 * rayon::current_num_threads() {
+        let together = (GRAIN / (matrix * inner).max(1)).max(1);
+        chunks(&mut out, together * matrix, &|number, part| {
+            for (i, out) in part.chunks_exact_mut(matrix.max(1)).enumerate() {
+                let place = number * together + i;
+                multiply(out, columns, left.matrix(place), right.matrix(place), false);
+            }
+        });
+    } else {
+        for (place, out) in out.chunks_exact_mut(matrix).enumerate() {
+            large(out, left.matrix(place), right.matrix(place), rows, columns);
+        }
+    }
+    let shape: Vec<usize> = lhs.shape()[..lhs.rank() - 1].iter().copied().chain([columns]).collect();
+    Ok(value(&shape, out))
+}
+
+/// One product on all cores. Each element is summed alike however the rows are shared out.
+fn large<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
+    if rows < 2 * ROWS {
+        return multiply_on(out, columns, lhs, rhs, false, Parallelism::Rayon(0));
+    }
+    let share = rows.div_ceil(2 * rayon::current_num_threads()).next_multiple_of(16).max(ROWS);
+    chunks(out, share * columns, &|number, part| {
+        let count = part.len() / columns;
+        multiply(part, columns, lhs.part(number * share, count), rhs, false);
+    });
+}
+
+/// Matrices along the axes before the last two.
+struct Batch<'a, T> {
+    view: View<'a, T>,
+    batch: Vec<(usize, isize)>,
+    shape: [usize; 2],
+    steps: [isize; 2],
+}
+
+impl<'a, T: Real> Batch<'a, T> {
+    fn new(value: &'a Value) -> Result<Self> {
+        let view = View::new(value)?;
+        let axis = |axis: usize| (view.layout().shape()[axis], view.layout().strides()[axis]);
+        let rank = value.rank();
+        let [rows, columns] = [axis(rank - 2), axis(rank - 1)];
+        let batch = (0..rank - 2).map(axis).collect();
+        Ok(Self { batch, shape: [rows.0, columns.0], steps: [rows.1, columns.1], view })
+    }
+
+    /// The matrix of this number.
+    fn matrix(&self, mut number: usize) -> Matrix<'_, T> {
+        let mut start = self.view.layout().start_offset();
+        for &(length, step) in self.batch.iter().rev() {
+            start = start.wrapping_add_signed((number % length) as isize * step);
+            number /= length;
+        }
+        Matrix::strided(&self.view, start, self.shape, self.steps)
+    }
+}
