@@ -91,7 +91,9 @@ fn functions_agree_with_the_standard_library_in_each_float_type() {
 #[test]
 fn functions_agree_with_published_values() {
     for (op, x, want) in PUBLISHED {
-        for (dtype, tolerance) in [(Type::F64, 1e-15), (Type::F32, 3e-6)] {
+        // Nx defines erf_inv by polynomials that are good to 8 digits.
+        let exact = if op == Unary::ErfInv { 5e-8 } else { 1e-15 };
+        for (dtype, tolerance) in [(Type::F64, exact), (Type::F32, 3e-6)] {
             let got = eval(op, &vector(dtype, &[x]), dtype);
             assert_close(&format!("{op:?} of {x} as {dtype}"), &got, &[want], tolerance);
         }
