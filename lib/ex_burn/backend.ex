@@ -47,7 +47,7 @@ defmodule ExBurn.Backend do
   @behaviour Nx.Backend
 
   alias ExBurn.Defn.Recording
-  alias ExBurn.{Error, Instruction, NIF, Pointer, Type}
+  alias ExBurn.{Cost, Error, Instruction, NIF, Pointer, Type}
   alias Nx.Tensor, as: T
 
   @enforce_keys [:ref]
@@ -62,8 +62,7 @@ defmodule ExBurn.Backend do
 
   @traced [compiler: ExBurn.Defn.Compiler]
 
-  # An instruction up to this cost ends within a millisecond, and so does copying this many bytes.
-  @light 20_000
+  # Copying this many bytes ends within a millisecond.
   @light_bytes 256 * 1024
 
   # Tensors of this many bytes have their memory counted, and share it with the binary they are made from.
@@ -211,16 +210,16 @@ defmodule ExBurn.Backend do
   end
 
   defp run_native(op, operands, types) do
-    cost = Instruction.cost(op, Enum.map(operands, &shape/1), Enum.map(types, &elem(&1, 1)))
+    cost = Cost.of(op, Enum.map(operands, &type/1), types)
     refs = Enum.map(operands, &ref/1)
 
-    if cost <= @light,
+    if Cost.brief?(cost),
       do: Error.unwrap!(NIF.instruction_run(op, refs, types)),
       else: Error.unwrap!(NIF.instruction_run_dirty(op, refs, types))
   end
 
-  defp shape(%T{shape: shape}), do: Tuple.to_list(shape)
-  defp shape(integer) when is_integer(integer), do: []
+  defp type(%T{} = t), do: Type.of(t)
+  defp type(integer) when is_integer(integer), do: {:s64, []}
 
   @doc """
   The tensor that `template` describes over the memory of a native reference.

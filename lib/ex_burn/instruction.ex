@@ -272,43 +272,4 @@ defmodule ExBurn.Instruction do
     <<byte>> = <<value::signed-8>>
     byte
   end
-
-  @doc """
-  A number that grows with the work of an instruction, in elements touched by cheap operations.
-  """
-  @spec cost(op(), [[non_neg_integer()]], [[non_neg_integer()]]) :: number()
-  def cost(op, operand_shapes, output_shapes)
-
-  def cost({nested, _}, _, _)
-      when nested in [:while, :cond, :custom_reduce, :custom_window_reduce],
-      do: :infinity
-
-  def cost({:dot, %{lhs_contract: axes}}, [lhs | _] = operands, outputs) do
-    contracted = axes |> Enum.map(&Enum.at(lhs, &1)) |> Enum.product()
-    size(operands) + size(outputs) * contracted
-  end
-
-  def cost({:conv, _}, [_input, kernel] = operands, outputs),
-    do: size(operands) + size(outputs) * Enum.product(kernel)
-
-  def cost({windowed, %{windows: %{dimensions: dimensions}}}, operands, outputs)
-      when windowed in [:window_reduce, :window_scatter],
-      do: size(operands) + size(outputs) * Enum.product(dimensions)
-
-  # Elements of the matrices, each as often as the longest of all sides; iterations come to ten such passes and more.
-  def cost({decomposition, _}, operands, outputs)
-      when decomposition in [:linalg, :triangular_solve],
-      do: 16 * (size(operands) + size(outputs)) * longest(operands)
-
-  def cost({slow, _}, operands, outputs)
-      when slow in [:sort, :argsort, :top_k, :fft, :fft2],
-      do: 16 * (size(operands) + size(outputs))
-
-  # Steps of Halley's method on each element.
-  def cost({:unary, :erf_inv}, operands, outputs), do: 8 * (size(operands) + size(outputs))
-
-  def cost(_op, operands, outputs), do: size(operands) + size(outputs)
-
-  defp longest(shapes), do: shapes |> Enum.flat_map(&Enum.take(&1, -2)) |> Enum.max()
-  defp size(shapes), do: Enum.reduce(shapes, 0, fn shape, acc -> acc + Enum.product(shape) end)
 end

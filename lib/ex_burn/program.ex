@@ -7,7 +7,7 @@ defmodule ExBurn.Program do
   its instructions. `finish/2` numbers them as the engine does: inputs, captures, results.
   """
 
-  alias ExBurn.Instruction
+  alias ExBurn.{Cost, Instruction}
 
   @enforce_keys [:inputs]
   defstruct [:inputs, captures: [], instructions: [], values: 0, cost: 0, types: %{}]
@@ -45,8 +45,7 @@ defmodule ExBurn.Program do
   def emit(%__MODULE__{} = program, op, operands, outputs) do
     refs = Enum.with_index(outputs, fn _, i -> {:value, program.values + i} end)
     instruction = %{op: op, inputs: operands, outputs: outputs}
-    shapes = Enum.map(operands, fn ref -> elem(Map.fetch!(program.types, ref), 1) end)
-    cost = Instruction.cost(op, shapes, Enum.map(outputs, &elem(&1, 1)))
+    cost = Cost.of(op, Enum.map(operands, &Map.fetch!(program.types, &1)), outputs)
 
     {refs,
      %{
@@ -58,10 +57,12 @@ defmodule ExBurn.Program do
      }}
   end
 
-  # Every instruction costs something, whatever its size.
+  # Nanoseconds that every instruction costs, whatever its size.
+  @instruction 1_000
+
   defp add_cost(:infinity, _cost), do: :infinity
   defp add_cost(_sum, :infinity), do: :infinity
-  defp add_cost(sum, cost), do: sum + cost + 64
+  defp add_cost(sum, cost), do: sum + cost + @instruction
 
   @doc """
   The reference of the captured value named `key`, which is captured now if it was not before.

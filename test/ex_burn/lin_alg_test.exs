@@ -228,10 +228,4 @@ defmodule ExBurn.LinAlgTest do
   end
 
   defp total({a, b}), do: Nx.add(Nx.sum(a), Nx.sum(b))
-
-  test "large work is not called light" do
-    op = {:linalg, {:svd, %{full_matrices: true, max_iter: 100}}}
-    assert ExBurn.Instruction.cost(op, [[64, 64]], [[64, 64], [64], [64, 64]]) > 1_000_000
-    assert ExBurn.Instruction.cost({:linalg, :determinant}, [[3, 3]], [[]]) < 1000
-  end
 end

@@ -16,24 +16,21 @@ defmodule ExBurn.Defn.Compiler do
 
   alias ExBurn.Backend
   alias ExBurn.Defn.{Cache, Lowering}
-  alias ExBurn.{Error, NIF, Type}
+  alias ExBurn.{Cost, Error, NIF, Type}
   alias Nx.Defn.Composite
   alias Nx.Tensor, as: T
 
   @behaviour Nx.Defn.Compiler
 
-  # Programs up to this cost end within a millisecond, so they need no dirty scheduler.
-  @light 20_000
-
-  @enforce_keys [:ref, :output, :used, :light?]
-  defstruct [:ref, :output, :used, :light?]
+  @enforce_keys [:ref, :output, :used, :brief?]
+  defstruct [:ref, :output, :used, :brief?]
 
   @typedoc "A compiled function: its native program, the container it answers and the parameters it reads."
   @type t :: %__MODULE__{
           ref: reference(),
           output: Nx.Container.t(),
           used: [non_neg_integer()],
-          light?: boolean()
+          brief?: boolean()
         }
 
   @impl true
@@ -70,7 +67,7 @@ defmodule ExBurn.Defn.Compiler do
       ref: native(lowered),
       output: Composite.traverse(expr, &Nx.to_template/1),
       used: lowered.used,
-      light?: lowered.cost <= @light
+      brief?: Cost.brief?(lowered.cost)
     }
   end
 
@@ -111,7 +108,7 @@ defmodule ExBurn.Defn.Compiler do
   defp pick([arg | args], [p | used], p), do: [Backend.ref(arg.()) | pick(args, used, p + 1)]
   defp pick([_ | args], used, position), do: pick(args, used, position + 1)
 
-  defp run(%__MODULE__{ref: ref, light?: true}, inputs),
+  defp run(%__MODULE__{ref: ref, brief?: true}, inputs),
     do: Error.unwrap!(NIF.program_run(ref, inputs))
 
   defp run(%__MODULE__{ref: ref}, inputs), do: Error.unwrap!(NIF.program_run_dirty(ref, inputs))

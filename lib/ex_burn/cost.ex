@@ -1,0 +1,125 @@
+defmodule ExBurn.Cost do
+  @moduledoc """
+  How long an instruction takes: an estimate from above, which decides on whose scheduler it runs.
+
+  Work of less than a millisecond stays on the scheduler of the caller. The way to a dirty scheduler and back costs 20 to
+  60 microseconds on an idle machine, which is as long as it takes to add 100,000 numbers.
+  """
+
+  alias ExBurn.Instruction
+
+  @type tensor_type :: {atom(), [non_neg_integer()]}
+
+  # Nanoseconds. Not the whole millisecond that the VM allows: other processes use the machine too.
+  @brief 600_000
+
+  # Nanoseconds for each element read or written: by loops over vectors, by folds of rows, and by any other operation on
+  # elements of any type.
+  @swift 0.25
+  @fold 0.5
+  @any 25
+
+  @swift_types ~w(u8 u16 u32 u64 s8 s16 s32 s64 f32 f64)a
+  @copying ~w(reshape broadcast transpose slice concatenate stack eye iota)a
+  @swift_unary ~w(abs ceil floor negate round sign sqrt bitwise_not)a
+  @single_unary ~w(cos erf exp expm1 log log1p rsqrt sigmoid sin tan tanh)a
+  @swift_binary ~w(add subtract multiply divide min max equal not_equal greater greater_equal less less_equal
+                   bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor)a
+
+  @doc """
+  Whether work of this cost may stay on the caller's scheduler.
+
+  ## Examples
+
+      iex> add = {:binary, :add}
+      iex> few = {:f32, [4]}
+      iex> ExBurn.Cost.brief?(ExBurn.Cost.of(add, [few, few], [few]))
+      true
+      iex> many = {:f32, [10_000_000]}
+      iex> ExBurn.Cost.brief?(ExBurn.Cost.of(add, [many, many], [many]))
+      false
+
+  """
+  @spec brief?(number() | :infinity) :: boolean()
+  def brief?(cost), do: cost <= @brief
+
+  @doc """
+  Nanoseconds that an instruction with these operands and results takes, or `:infinity`, which compares as larger than
+  any number.
+
+  ## Examples
+
+      iex> matrix = {:f64, [64, 64]}
+      iex> small = ExBurn.Cost.of({:linalg, :determinant}, [{:f64, [3, 3]}], [{:f64, []}])
+      iex> small < ExBurn.Cost.of({:linalg, :determinant}, [matrix], [{:f64, []}])
+      true
+
+  """
+  @spec of(Instruction.op(), [tensor_type()], [tensor_type()]) :: number() | :infinity
+  def of(op, operands, outputs)
+
+  def of({nested, _}, _, _)
+      when nested in [:while, :cond, :custom_reduce, :custom_window_reduce],
+      do: :infinity
+
+  def of({:dot, %{lhs_contract: axes}}, [{type, lhs} | _] = operands, outputs) do
+    contracted = axes |> Enum.map(&Enum.at(lhs, &1)) |> Enum.product()
+    touched(operands, outputs) + product(type) * size(outputs) * contracted
+  end
+
+  def of({:conv, _}, [{type, _}, {_, kernel}] = operands, outputs),
+    do: @any * touched(operands, outputs) + product(type) * size(outputs) * Enum.product(kernel)
+
+  def of({windowed, %{windows: %{dimensions: dimensions}}}, operands, outputs)
+      when windowed in [:window_reduce, :window_scatter],
+      do: @any * (size(operands) + size(outputs) * Enum.product(dimensions))
+
+  # Elements of the matrices, each as often as the longest of all sides; iterations come to ten such passes and more.
+  def of({decomposition, _}, operands, outputs)
+      when decomposition in [:linalg, :triangular_solve],
+      do: 16 * @any * touched(operands, outputs) * longest(operands)
+
+  def of({slow, _}, operands, outputs)
+      when slow in [:sort, :argsort, :top_k, :fft, :fft2],
+      do: 16 * @any * touched(operands, outputs)
+
+  def of(op, operands, outputs) do
+    touched = touched(operands, outputs)
+
+    # Most tensors are small, and even looking at the types takes time.
+    if touched * @any <= @brief,
+      do: touched * @any,
+      else: touched * rate(op, Enum.map(operands ++ outputs, &elem(&1, 0)))
+  end
+
+  # Nanoseconds for a product of two numbers and its sum.
+  defp product(:f32), do: 1 / 16
+  defp product(:f64), do: 1 / 8
+  defp product(_), do: @any
+
+  defp rate(op, types) do
+    cond do
+      not Enum.all?(types, &(&1 in @swift_types)) -> @any
+      swift?(op, types) -> @swift * width(types)
+      match?({:reduce, _}, op) -> @fold * width(types)
+      true -> @any
+    end
+  end
+
+  defp swift?({:unary, name}, _) when name in @swift_unary, do: true
+  defp swift?({:unary, name}, [:f32, :f32]) when name in @single_unary, do: true
+  defp swift?({:binary, name}, _), do: name in @swift_binary
+  defp swift?({name, _}, _), do: name in @copying
+  defp swift?(name, _), do: name in @copying or name in [:select, :clip, :cast]
+
+  defp width(types),
+    do: if(Enum.any?(types, &(&1 in [:u64, :s64, :f64])), do: 2, else: 1)
+
+  defp longest(types),
+    do: types |> Enum.flat_map(fn {_, shape} -> Enum.take(shape, -2) end) |> Enum.max()
+
+  defp touched(operands, outputs), do: size(operands) + size(outputs)
+
+  defp size(types),
+    do: Enum.reduce(types, 0, fn {_, shape}, acc -> acc + Enum.product(shape) end)
+end

@@ -1,0 +1,36 @@
+defmodule ExBurn.CostTest do
+  use ExUnit.Case, async: true
+
+  alias ExBurn.Cost
+
+  doctest Cost
+
+  defp brief?(op, operands, outputs), do: Cost.brief?(Cost.of(op, operands, outputs))
+
+  test "work that cannot be foreseen costs more than any number" do
+    assert Cost.of({:while, %{}}, [], []) > 1.0e300
+    refute brief?({:while, %{}}, [], [])
+  end
+
+  test "the length of what is contracted counts" do
+    dot = {:dot, %{lhs_contract: [1]}}
+    cost = &Cost.of(dot, [{:s32, [10, &1]}, {:s32, [&1, 30]}], [{:s32, [10, 30]}])
+    assert cost.(2000) > 100 * cost.(10)
+  end
+
+  test "matrices count as often as they are passed over" do
+    op = {:linalg, {:svd, %{full_matrices: true, max_iter: 100}}}
+    matrix = {:f32, [64, 64]}
+    refute brief?(op, [matrix], [matrix, {:f32, [64]}, matrix])
+    assert brief?({:linalg, :determinant}, [{:f32, [3, 3]}], [{:f32, []}])
+  end
+
+  test "a loop over vectors may be longer than one of slow functions" do
+    many = fn type -> {type, [200_000]} end
+    assert brief?({:unary, :exp}, [many.(:f32)], [many.(:f32)])
+    refute brief?({:unary, :exp}, [many.(:f64)], [many.(:f64)])
+    refute brief?({:unary, :exp}, [many.(:f16)], [many.(:f16)])
+    refute brief?({:unary, :acos}, [many.(:f32)], [many.(:f32)])
+    refute brief?({:binary, :pow}, [many.(:f32), many.(:f32)], [many.(:f32)])
+  end
+end
