@@ -2,6 +2,8 @@
 
 use std::mem::MaybeUninit;
 
+use bytemuck::Pod;
+
 use super::nest::Nest;
 use super::tasks::{CHUNK, chunks};
 use super::{Cell, Number, View, memory};
@@ -54,6 +56,11 @@ pub(super) fn build_parts<R: Copy + Send>(
     // SAFETY: `fill` has written each element of each part; all callers, which are in this folder, see to that.
     unsafe { out.set_len(len) };
     out
+}
+
+/// `len` zeros, written on all cores: writing fresh memory takes long.
+pub(super) fn zeros<R: Pod + Send>(len: usize) -> Vec<R> {
+    build_parts(len, CHUNK, &|_, part| part.fill(MaybeUninit::new(R::zeroed())))
 }
 
 /// Writes `elements`, as many as there are places.

@@ -2,6 +2,7 @@
 
 use gemm::Parallelism;
 
+use super::block::zeros;
 use super::product::{Matrix, Real, multiply, multiply_on};
 use super::tasks::chunks;
 use super::{View, value};
@@ -19,7 +20,7 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(rhs)?);
     let ([rows, inner], columns) = (left.shape, right.shape[1]);
     let count: usize = left.batch.iter().map(|&(length, _)| length).product();
-    let mut out = bytemuck::zeroed_vec::<T>(count * rows * columns);
+    let mut out = zeros::<T>(count * rows * columns);
     let matrix = rows * columns;
     if rows * columns * inner < 2 * GRAIN || count >= 2 * rayon::current_num_threads() {
         let together = (GRAIN / (matrix * inner).max(1)).max(1);

@@ -1,5 +1,6 @@
 //! Kernels that see one whole line of elements along an axis.
 
+use super::block::zeros;
 use super::tasks::{CHUNK, chunks};
 use super::{Cell, View, value};
 use crate::error::Result;
@@ -20,7 +21,7 @@ pub(crate) fn lines<T: Cell, R: Cell, const N: usize>(
     let moved = operands.map(|operand| operand.clone().permute(&to_last).contiguous());
     let mut shape = moved[0].shape();
     let width = std::mem::replace(&mut shape[rank - 1], len);
-    let mut out = bytemuck::zeroed_vec::<R>(shape.iter().product());
+    let mut out = zeros::<R>(shape.iter().product());
     let sources = moved.iter().map(View::<T>::new).collect::<Result<Vec<_>>>()?;
     let group = (CHUNK / width.max(1)).max(1);
     chunks(&mut out, len.max(1) * group, &|i, part| {

@@ -1,5 +1,6 @@
 //! Running folds along a line, and their gradient.
 
+use super::block::vectorized;
 use super::fold::fold_slice;
 use super::tasks::{CHUNK, chunks};
 use super::{Cell, Fold};
@@ -39,14 +40,23 @@ fn scan_lanes<T: Cell, F: Fold<T>>(start: F::State, line: &[T], out: &mut [F::Re
     }
     let mut states = [start; LANES];
     (1..LANES).for_each(|k| states[k] = F::join(states[k - 1], fold_slice::<T, F>(&line[(k - 1) * size..k * size])));
-    let (body, rest) = out.split_at_mut(LANES * size);
-    let (left, right) = body.split_at_mut(2 * size);
-    let ((a, b), (c, d)) = (left.split_at_mut(size), right.split_at_mut(size));
-    for (i, (((a, b), c), d)) in a.iter_mut().zip(b).zip(c).zip(d).enumerate() {
-        (0..LANES).for_each(|k| states[k] = F::step(states[k], line[k * size + i]));
-        [*a, *b, *c, *d] = states.map(F::finish);
+    let (lanes, rest) = line.split_at(LANES * size);
+    let (out, out_rest) = out.split_at_mut(LANES * size);
+    vectorized(|| step_lanes::<T, F>(&mut states, lanes, out, size));
+    scan_from::<T, F>(states[LANES - 1], rest, out_rest);
+}
+
+/// Scans parts of `size` elements side by side.
+#[inline(always)]
+fn step_lanes<T: Cell, F: Fold<T>>(states: &mut [F::State; LANES], xs: &[T], out: &mut [F::Result], size: usize) {
+    let [a, b, c, d]: [&[T]; LANES] = std::array::from_fn(|k| &xs[k * size..(k + 1) * size]);
+    let (left, right) = out.split_at_mut(2 * size);
+    let ((p, q), (r, s)) = (left.split_at_mut(size), right.split_at_mut(size));
+    let places = p.iter_mut().zip(q).zip(r.iter_mut().zip(s));
+    for (((&a, &b), (&c, &d)), ((p, q), (r, s))) in a.iter().zip(b).zip(c.iter().zip(d)).zip(places) {
+        *states = [(0, a), (1, b), (2, c), (3, d)].map(|(k, x)| F::step(states[k], x));
+        [*p, *q, *r, *s] = states.map(F::finish);
     }
-    scan_from::<T, F>(states[LANES - 1], &line[LANES * size..], rest);
 }
 
 /// A function of two numbers with its derivatives by each.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::Geometry;
+use crate::cpu::block::zeros;
 use crate::cpu::product::{Matrix, Real, multiply};
 use crate::cpu::tasks::chunks;
 use crate::cpu::{memory, value};
@@ -60,7 +61,7 @@ impl Geometry {
 
     fn forward<T: Real>(&self, x: &[T], k: &[T]) -> Vec<T> {
         let (outputs, tile) = (self.outputs(), self.tile());
-        let mut y = bytemuck::zeroed_vec::<T>(self.rows() * outputs);
+        let mut y = zeros::<T>(self.rows() * outputs);
         chunks(&mut y, tile * outputs, &|part, y| {
             let first = part * tile;
             let rows = first..first + y.len() / outputs;
@@ -80,7 +81,7 @@ impl Geometry {
 
     /// The gradient of the images from the gradient `dy` of the result.
     fn images_gradient<T: Real>(&self, dy: &[T], k: &[T]) -> Vec<T> {
-        let mut dx = bytemuck::zeroed_vec::<T>(self.batch * self.image);
+        let mut dx = zeros::<T>(self.batch * self.image);
         let images = (GRAIN / (self.windows * self.window * self.outputs())).max(1);
         chunks(&mut dx, images * self.image, &|part, dx| {
             for (i, image) in dx.chunks_exact_mut(self.image).enumerate() {
