@@ -208,6 +208,18 @@ fn singular_values_and_vectors() {
 }
 
 #[test]
+fn values_that_rounding_makes_of_zero_are_zero() {
+    for dtype in [Type::F32, Type::F64] {
+        for (m, n) in [(8, 6), (6, 8), (40, 33)] {
+            let a = product(&random(m, 3), &random(3, n), 3);
+            let full = Linalg::Svd(SVD);
+            let s = &linalg(full, &tensor(dtype, &[m, n], &a), &[&[m, m], &[m.min(n)], &[n, n]])[1];
+            assert!(s[..3].iter().all(|x| *x > 1e-3) && s[3..].iter().all(|x| *x == 0.0), "{s:?}");
+        }
+    }
+}
+
+#[test]
 fn determinants() {
     let det = |dtype, n: usize, a: &[f64]| linalg(Linalg::Determinant, &tensor(dtype, &[n, n], a), &[&[]])[0][0];
     for dtype in [Type::F32, Type::F64] {

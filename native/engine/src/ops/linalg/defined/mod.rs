@@ -18,7 +18,7 @@ mod svd;
 use faer::{Mat, MatRef};
 
 use super::lu::{Lu, determinant};
-use super::{Failure, decompose};
+use super::{Failure, SINGLE, decompose};
 use crate::program::{Eigh, Linalg, Qr, Svd};
 
 /// Matrices with more rows or columns are not computed by definition.
@@ -37,7 +37,7 @@ fn round(x: f64) -> f64 {
 pub(super) fn decompose_f32(op: &Linalg, operands: &[MatRef<'_, f64>]) -> Result<Vec<Mat<f64>>, Failure> {
     let a = operands[0];
     if a.nrows().max(a.ncols()) > LARGEST || !super::is_finite(a) {
-        return decompose(op, operands);
+        return decompose(op, operands, SINGLE);
     }
     match op {
         Linalg::Cholesky => Ok(vec![cholesky::cholesky(a)]),
@@ -46,9 +46,9 @@ pub(super) fn decompose_f32(op: &Linalg, operands: &[MatRef<'_, f64>]) -> Result
         Linalg::Solve => Ok(vec![Lu::by_columns(a, round).solve(operands[1], round)?]),
         Linalg::Qr(attrs) => Ok(qr(a, attrs)),
         // Definitions for matrices of two rows and more.
-        Linalg::Eigh(attrs) if a.nrows() > 1 => Ok(eigh(decompose(op, operands)?, a, attrs)),
-        Linalg::Svd(attrs) if a.nrows().min(a.ncols()) > 1 => Ok(svd(decompose(op, operands)?, a, attrs)),
-        Linalg::Eigh(_) | Linalg::Svd(_) => decompose(op, operands),
+        Linalg::Eigh(attrs) if a.nrows() > 1 => Ok(eigh(decompose(op, operands, SINGLE)?, a, attrs)),
+        Linalg::Svd(attrs) if a.nrows().min(a.ncols()) > 1 => Ok(svd(decompose(op, operands, SINGLE)?, a, attrs)),
+        Linalg::Eigh(_) | Linalg::Svd(_) => decompose(op, operands, SINGLE),
     }
 }
 
