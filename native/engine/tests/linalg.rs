@@ -93,6 +93,15 @@ fn qr_turns_space_inside_out_once_for_each_row_but_the_last() {
 }
 
 #[test]
+fn qr_of_columns_that_are_almost_on_their_axis() {
+    for below in [1e-2, 1e-3, 3e-4, 1e-4, 3e-5] {
+        let a = [1.0, 0.5, below, 0.7];
+        let got = linalg(Linalg::Qr(QR), &tensor(Type::F32, &[2, 2], &a), &[&[2, 2], &[2, 2]]);
+        assert_close("q r", &product(&got[0], &got[1], 2), &a, 1e-6);
+    }
+}
+
+#[test]
 fn qr_leaves_triangular_matrices_alone() {
     for n in [3, 6, 40] {
         let mut a = random(n, n);
