@@ -81,6 +81,17 @@ defmodule ExBurn.LinAlgTest do
     assert on_binary(got) == on_binary(LinAlg.svd(t))
   end
 
+  test "the inverse of rank-deficient matrices has no noise" do
+    for type <- [:f32, :f64], {m, n} <- [{3, 4}, {4, 3}, {9, 7}], seed <- 1..50 do
+      a = Nx.dot(random({m, 2}, type, seed), random({2, n}, type, seed + 1))
+      a = Nx.backend_copy(a, ExBurn.Backend)
+      inverse = LinAlg.pinv(a)
+      close? = Nx.all_close(Nx.dot(Nx.dot(a, inverse), a), a, atol: 1.0e-3)
+      assert Nx.to_number(close?) == 1, "#{type}, seed #{seed}"
+      assert Nx.to_number(Nx.reduce_max(Nx.abs(inverse))) < 1.0e4
+    end
+  end
+
   # Nx leaves what rounding has left below the diagonal.
   defp upper({q, r}, :qr), do: {q, Nx.triu(r)}
   defp upper(result, _fun), do: result

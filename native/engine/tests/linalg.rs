@@ -93,6 +93,15 @@ fn qr_turns_space_inside_out_once_for_each_row_but_the_last() {
 }
 
 #[test]
+fn qr_of_columns_that_are_almost_on_their_axis() {
+    for below in [1e-2, 1e-3, 3e-4, 1e-4, 3e-5] {
+        let a = [1.0, 0.5, below, 0.7];
+        let got = linalg(Linalg::Qr(QR), &tensor(Type::F32, &[2, 2], &a), &[&[2, 2], &[2, 2]]);
+        assert_close("q r", &product(&got[0], &got[1], 2), &a, 1e-6);
+    }
+}
+
+#[test]
 fn qr_leaves_triangular_matrices_alone() {
     for n in [3, 6, 40] {
         let mut a = random(n, n);
@@ -205,6 +214,18 @@ fn singular_values_and_vectors() {
     }
     let zeros = linalg(Linalg::Svd(SVD), &tensor(Type::F32, &[3, 2], &[0.0; 6]), &[&[3, 3], &[2], &[2, 2]]);
     assert_eq!(zeros, [identity(3), vec![0.0, 0.0], identity(2)]);
+}
+
+#[test]
+fn values_that_rounding_makes_of_zero_are_zero() {
+    for dtype in [Type::F32, Type::F64] {
+        for (m, n) in [(8, 6), (6, 8), (40, 33)] {
+            let a = product(&random(m, 3), &random(3, n), 3);
+            let full = Linalg::Svd(SVD);
+            let s = &linalg(full, &tensor(dtype, &[m, n], &a), &[&[m, m], &[m.min(n)], &[n, n]])[1];
+            assert!(s[..3].iter().all(|x| *x > 1e-3) && s[3..].iter().all(|x| *x == 0.0), "{s:?}");
+        }
+    }
 }
 
 #[test]

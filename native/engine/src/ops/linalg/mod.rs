@@ -29,6 +29,9 @@ use crate::value::Value;
 /// Up to this many rows, plain loops are as fast as blocks and follow Nx's conventions by themselves.
 const SMALL: usize = 32;
 
+/// The rounding of the elements of `f32` matrices.
+const SINGLE: f64 = f32::EPSILON as f64;
+
 /// Why a matrix has no result.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
@@ -55,8 +58,9 @@ pub(super) fn linalg(op: &Linalg, mut call: Call<'_>) -> Result<Vec<Value>> {
     }
     // The permutation of an LU decomposition has the operand's type, all other results a type for fractions.
     match call.outputs.last().map(|out| out.dtype) {
-        Some(Type::C64 | Type::C128) => each::<Complex64>(&call, &operands, &|matrices| decompose(op, matrices)),
-        Some(Type::F64) => each::<f64>(&call, &operands, &|matrices| decompose(op, matrices)),
+        Some(Type::C64) => each::<Complex64>(&call, &operands, &|matrices| decompose(op, matrices, SINGLE)),
+        Some(Type::C128) => each::<Complex64>(&call, &operands, &|matrices| decompose(op, matrices, f64::EPSILON)),
+        Some(Type::F64) => each::<f64>(&call, &operands, &|matrices| decompose(op, matrices, f64::EPSILON)),
         _ => each::<f64>(&call, &operands, &|matrices| defined::decompose_f32(op, matrices)),
     }
 }
@@ -134,8 +138,8 @@ fn each<F: Field>(call: &Call<'_>, operands: &[Value], f: Decomposition<'_, F>) 
     call.outputs.iter().take(made).enumerate().map(|(i, out)| write(out, results.iter().map(|made| &made[i]))).collect()
 }
 
-/// The results for one matrix, with the right-hand sides of a system.
-fn decompose<F: Field>(op: &Linalg, operands: &[MatRef<'_, F>]) -> Result<Vec<Mat<F>>, Failure> {
+/// The results for one matrix whose elements are rounded by `epsilon`, with the right-hand sides of a system.
+fn decompose<F: Field>(op: &Linalg, operands: &[MatRef<'_, F>], epsilon: f64) -> Result<Vec<Mat<F>>, Failure> {
     let a = operands[0];
     Ok(match op {
         Linalg::Cholesky => vec![cholesky::cholesky(a)],
@@ -144,7 +148,7 @@ fn decompose<F: Field>(op: &Linalg, operands: &[MatRef<'_, F>]) -> Result<Vec<Ma
         Linalg::Qr(attrs) => qr::qr(a, attrs.mode == QrMode::Complete, attrs.eps),
         Linalg::Lu => Lu::new(a).factors().into(),
         Linalg::Eigh(_) => eigh::eigh(a),
-        Linalg::Svd(attrs) => svd::svd(a, attrs.full_matrices),
+        Linalg::Svd(attrs) => svd::svd(a, attrs.full_matrices, epsilon),
     })
 }
 

@@ -10,7 +10,10 @@ use super::{is_finite, nan};
 ///
 /// Singular vectors come in pairs with a common sign. As `Nx.LinAlg.svd/2` has it, which finds those of the shorter side
 /// as eigenvectors, the largest element of each of these is positive. A matrix of zeros has unit vectors.
-pub(super) fn svd<F: Field>(a: MatRef<'_, F>, full: bool) -> Vec<Mat<F>> {
+///
+/// A value as small as rounding by `epsilon` makes of 0 is 0. `Nx.LinAlg.pinv/2` divides by all that are not below 1.0e-10,
+/// however large the others.
+pub(super) fn svd<F: Field>(a: MatRef<'_, F>, full: bool, epsilon: f64) -> Vec<Mat<F>> {
     let (m, n) = (a.nrows(), a.ncols());
     let k = m.min(n);
     let (wide, high) = if full { (m, n) } else { (k, k) };
@@ -25,7 +28,9 @@ pub(super) fn svd<F: Field>(a: MatRef<'_, F>, full: bool) -> Vec<Mat<F>> {
         (0..m).for_each(|i| u[(i, j)] *= phase);
         (0..n).for_each(|i| v[(i, j)] *= phase);
     }
-    let s = Mat::from_fn(k, 1, |i, _| svd.S().column_vector()[i]);
+    let values = svd.S().column_vector();
+    let least = m.max(n) as f64 * epsilon * values[0].re();
+    let s = Mat::from_fn(k, 1, |i, _| if values[i].re() > least { values[i] } else { F::of(0.0) });
     vec![u, s, Mat::from_fn(high, n, |i, j| v[(j, i)].conjugate())]
 }
 

@@ -4,7 +4,7 @@
 //! same order and with the same rounding, they give the digits that Nx's documentation and its other backends' users
 //! see. Larger matrices, `f64` and complex ones need speed and accuracy, which these definitions lack.
 //!
-//! The definitions of eigenvalues and singular values have fixed thresholds and square what they compute with. Where
+//! The definitions of eigenvalues and singular values have fixed thresholds, and all square what they compute with. Where
 //! that makes them miss the right answer, it stands instead. Vectors of singular values of 0 are not looked at: there
 //! the definition answers less than a vector of length 1, and Nx's own tests expect that.
 
@@ -18,7 +18,7 @@ mod svd;
 use faer::{Mat, MatRef};
 
 use super::lu::{Lu, determinant};
-use super::{Failure, decompose};
+use super::{Failure, SINGLE, decompose};
 use crate::program::{Eigh, Linalg, Qr, Svd};
 
 /// Matrices with more rows or columns are not computed by definition.
@@ -37,26 +37,32 @@ fn round(x: f64) -> f64 {
 pub(super) fn decompose_f32(op: &Linalg, operands: &[MatRef<'_, f64>]) -> Result<Vec<Mat<f64>>, Failure> {
     let a = operands[0];
     if a.nrows().max(a.ncols()) > LARGEST || !super::is_finite(a) {
-        return decompose(op, operands);
+        return decompose(op, operands, SINGLE);
     }
     match op {
         Linalg::Cholesky => Ok(vec![cholesky::cholesky(a)]),
         Linalg::Determinant => Ok(vec![Mat::from_fn(1, 1, |_, _| determinant(a, round))]),
         Linalg::Lu => Ok(Lu::by_columns(a, round).factors().into()),
         Linalg::Solve => Ok(vec![Lu::by_columns(a, round).solve(operands[1], round)?]),
-        Linalg::Qr(attrs) => Ok(qr(a, attrs)),
+        Linalg::Qr(attrs) => qr(a, attrs).map_or_else(|| decompose(op, operands, SINGLE), Ok),
         // Definitions for matrices of two rows and more.
-        Linalg::Eigh(attrs) if a.nrows() > 1 => Ok(eigh(decompose(op, operands)?, a, attrs)),
-        Linalg::Svd(attrs) if a.nrows().min(a.ncols()) > 1 => Ok(svd(decompose(op, operands)?, a, attrs)),
-        Linalg::Eigh(_) | Linalg::Svd(_) => decompose(op, operands),
+        Linalg::Eigh(attrs) if a.nrows() > 1 => Ok(eigh(decompose(op, operands, SINGLE)?, a, attrs)),
+        Linalg::Svd(attrs) if a.nrows().min(a.ncols()) > 1 => Ok(svd(decompose(op, operands, SINGLE)?, a, attrs)),
+        Linalg::Eigh(_) | Linalg::Svd(_) => decompose(op, operands, SINGLE),
     }
 }
 
-fn qr(a: MatRef<'_, f64>, attrs: &Qr) -> Vec<Mat<f64>> {
+/// How far the product of the factors may be from the matrix.
+const QR_TOLERANCE: f64 = 1e-6;
+
+/// `None` where the definition misses the matrix: it subtracts squares, of which no digit is left when a column is almost
+/// on its axis.
+fn qr(a: MatRef<'_, f64>, attrs: &Qr) -> Option<Vec<Mat<f64>>> {
     let [q, r] = qr::qr(a, attrs.mode, round(attrs.eps));
     // The definition of singular values counts on what rounding has left below the diagonal; nobody else does.
     let r = Mat::from_fn(r.nrows(), r.ncols(), |i, j| if i <= j { r[(i, j)] } else { 0.0 });
-    vec![q, r]
+    let right = (&q * &r - a).norm_max() <= QR_TOLERANCE * a.norm_max();
+    right.then(|| vec![q, r])
 }
 
 /// How far a definition may be from the right answer.
