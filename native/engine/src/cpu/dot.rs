@@ -3,6 +3,7 @@
 use gemm::Parallelism;
 
 use super::block::zeros;
+use super::crew::threads;
 use super::product::{Matrix, Real, multiply, multiply_on};
 use super::tasks::chunks;
 use super::{View, value};
@@ -22,7 +23,7 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     let count: usize = left.batch.iter().map(|&(length, _)| length).product();
     let mut out = zeros::<T>(count * rows * columns);
     let matrix = rows * columns;
-    if rows * columns * inner < 2 * GRAIN || count >= 2 * rayon::current_num_threads() {
+    if rows * columns * inner < 2 * GRAIN || count >= 2 * threads() {
         let together = (GRAIN / (matrix * inner).max(1)).max(1);
         chunks(&mut out, together * matrix, &|number, part| {
             for (i, out) in part.chunks_exact_mut(matrix.max(1)).enumerate() {
@@ -44,7 +45,9 @@ fn large<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: u
     if rows < 2 * ROWS {
         return multiply_on(out, columns, lhs, rhs, false, Parallelism::Rayon(0));
     }
-    let share = rows.div_ceil(2 * rayon::current_num_threads()).next_multiple_of(16).max(ROWS);
+    // Two shares for each thread, so that none waits long for the last; but a small product is soon done.
+    let shares = if rows * columns * lhs.columns() < 64 * GRAIN { threads() } else { 2 * threads() };
+    let share = rows.div_ceil(shares).next_multiple_of(16).max(ROWS);
     chunks(out, share * columns, &|number, part| {
         let count = part.len() / columns;
         multiply(part, columns, lhs.part(number * share, count), rhs, false);

@@ -4,8 +4,7 @@
 //! neighbours, else copied side by side first.
 
 use std::mem::MaybeUninit;
-
-use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::block::{BLOCK, Blocks, build, own, vectorized};
 use super::tasks::{CHUNK, chunks};
@@ -159,5 +158,12 @@ pub(crate) fn any<T: Cell>(x: &Value, test: impl Fn(T) -> bool + Sync) -> Result
 }
 
 fn any_block<T: Cell>(xs: &[T], test: &(dyn Fn(&[T]) -> bool + Sync)) -> bool {
-    if xs.len() <= CHUNK { test(xs) } else { xs.par_chunks(CHUNK).any(test) }
+    let found = AtomicBool::new(false);
+    let mut parts: Vec<&[T]> = xs.chunks(CHUNK).collect();
+    chunks(&mut parts, 1, &|_, part| {
+        if !found.load(Ordering::Relaxed) && test(part[0]) {
+            found.store(true, Ordering::Relaxed);
+        }
+    });
+    found.into_inner()
 }

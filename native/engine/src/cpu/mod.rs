@@ -8,6 +8,7 @@ mod compact;
 pub(crate) mod complex;
 mod concatenate;
 mod conv;
+mod crew;
 mod dot;
 mod fold;
 mod lines;

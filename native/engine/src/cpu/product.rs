@@ -55,6 +55,10 @@ impl<'a, T> Matrix<'a, T> {
         Self { elements, start, rows, columns, row_step, column_step }
     }
 
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
     pub(super) fn transposed(self) -> Self {
         let Self { elements, start, rows, columns, row_step, column_step } = self;
         Self { elements, start, rows: columns, columns: rows, row_step: column_step, column_step: row_step }

@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 
 use super::Number;
 use super::block::build_parts;
+use super::crew::threads;
 use super::tasks::{CHUNK, chunks};
 
 /// Shorter runs are sorted by comparison.
@@ -71,7 +72,7 @@ struct Pair<W> {
 
 /// The pairs of keys of `bits` bits and their places, by key and then by place.
 fn sorted<W: Word>(len: usize, bits: u32, key: &(dyn Fn(usize) -> u64 + Sync)) -> Vec<Pair<W>> {
-    let threads = rayon::current_num_threads();
+    let threads = threads();
     let run = if len < 2 * CHUNK { len } else { len.div_ceil(threads) };
     let pair = |place: usize| Pair { key: W::of(key(place)), place: W::of(place as u64) };
     let mut pairs = build_parts(len, run, &|number, part: &mut [MaybeUninit<Pair<W>>]| {

@@ -4,8 +4,6 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::Geometry;
 use crate::cpu::block::zeros;
 use crate::cpu::product::{Matrix, Real, multiply};
@@ -145,7 +143,8 @@ impl Geometry {
             self.add_kernel_gradient(part * rows..self.rows().min((part + 1) * rows), &mut dk, x, dy);
             dk
         };
-        let sums: Vec<Vec<T>> = if parts == 1 { vec![part(0)] } else { (0..parts).into_par_iter().map(part).collect() };
+        let mut sums = vec![vec![]; parts];
+        chunks(&mut sums, 1, &|i, sum| sum[0] = part(i));
         let add = |mut sum: Vec<T>, part: Vec<T>| {
             sum.iter_mut().zip(part).for_each(|(sum, part)| *sum = *sum + part);
             sum
