@@ -13,11 +13,15 @@ defmodule ExBurn.Cost do
   # Nanoseconds. Not the whole millisecond that the VM allows: other processes use the machine too.
   @brief 600_000
 
-  # Nanoseconds for each element read or written: by loops over vectors, by folds of rows, and by any other operation on
-  # elements of any type.
+  # Nanoseconds for each element read or written on one core: by loops over vectors, by folds of long rows and of short
+  # ones, and by any other operation on elements of any type.
   @swift 0.25
-  @fold 0.5
+  @long_fold 0.125
+  @short_fold 0.5
   @any 25
+
+  # Elements of a long row.
+  @long 32
 
   @swift_types ~w(u8 u16 u32 u64 s8 s16 s32 s64 f32 f64)a
   @copying ~w(reshape broadcast transpose slice concatenate stack eye iota)a
@@ -89,22 +93,27 @@ defmodule ExBurn.Cost do
     # Most tensors are small, and even looking at the types takes time.
     if touched * @any <= @brief,
       do: touched * @any,
-      else: touched * rate(op, Enum.map(operands ++ outputs, &elem(&1, 0)))
+      else: touched * rate(op, operands, outputs)
   end
 
   # Nanoseconds for a product of two numbers and its sum.
-  defp product(:f32), do: 1 / 16
-  defp product(:f64), do: 1 / 8
+  defp product(:f32), do: 1 / 64
+  defp product(:f64), do: 1 / 32
   defp product(_), do: @any
 
-  defp rate(op, types) do
+  defp rate(op, operands, outputs) do
+    types = Enum.map(operands ++ outputs, &elem(&1, 0))
+
     cond do
       not Enum.all?(types, &(&1 in @swift_types)) -> @any
       swift?(op, types) -> @swift * width(types)
-      match?({:reduce, _}, op) -> @fold * width(types)
+      match?({:reduce, _}, op) -> fold(operands, outputs) * width(types)
       true -> @any
     end
   end
+
+  defp fold(operands, outputs),
+    do: if(size(operands) >= @long * size(outputs), do: @long_fold, else: @short_fold)
 
   defp swift?({:unary, name}, _) when name in @swift_unary, do: true
   defp swift?({:unary, name}, [:f32, :f32]) when name in @single_unary, do: true

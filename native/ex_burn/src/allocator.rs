@@ -17,7 +17,11 @@ const MOST: usize = 64 << 20;
 const SLOTS: usize = 64;
 
 /// Large blocks start at a line of the cache, so that no vector lies across two.
-const ALIGN: usize = 64;
+const LINE: usize = 64;
+
+/// From twice this size on, blocks start at a large page of memory and have such pages where the system offers them:
+/// there are fewer of them to set up and to find again.
+const PAGE: usize = 2 << 20;
 
 /// The system's allocator with a stock of large blocks.
 pub(crate) struct Stocked(Mutex<Stock>);
@@ -76,25 +80,50 @@ impl Stock {
     }
 }
 
+/// The size and alignment of a kept block.
+const fn shape(size: usize) -> (usize, usize) {
+    (size, if size < 2 * PAGE { LINE } else { PAGE })
+}
+
+/// A block from the system.
+///
+/// # Safety
+///
+/// As for [`GlobalAlloc::alloc`].
+unsafe fn fresh(layout: Layout) -> *mut u8 {
+    // SAFETY: as the caller's promise.
+    let start = unsafe { System.alloc(layout) };
+    #[cfg(target_os = "linux")]
+    if layout.align() == PAGE && !start.is_null() {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: the memory is ours, and the advice does not change what it holds. Small pages serve too.
+        let _ = unsafe { madvise(start.cast(), layout.size(), Advice::LinuxHugepage) };
+    }
+    start
+}
+
 /// The layout that a large block really has: sizes are rounded up, so that a block serves more than one; `None` for those
 /// that the system handles alone.
 fn kept_layout(layout: Layout) -> Option<Layout> {
-    if layout.size() < SMALLEST || layout.size() > MOST || layout.align() > ALIGN {
+    if layout.size() < SMALLEST || layout.size() > MOST || layout.align() > LINE {
         return None;
     }
     let step = layout.size().next_power_of_two() / 16;
-    Layout::from_size_align(layout.size().next_multiple_of(step), ALIGN).ok()
+    let (size, align) = shape(layout.size().next_multiple_of(step));
+    Layout::from_size_align(size, align).ok()
 }
 
 // SAFETY: blocks come from the system, with at least the size and alignment asked for, and go back to it with the layout
 // they came with, which depends on the asked layout alone.
 unsafe impl GlobalAlloc for Stocked {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller's promise for `layout`, which `kept_layout` only makes larger.
-        let fresh = |layout: Layout| unsafe { System.alloc(layout) };
-        let Some(layout) = kept_layout(layout) else { return fresh(layout) };
+        let Some(layout) = kept_layout(layout) else {
+            // SAFETY: as the caller's promise.
+            return unsafe { System.alloc(layout) };
+        };
         let kept = self.stock().take(layout.size());
-        kept.map_or_else(|| fresh(layout), |block| block.start.as_ptr())
+        // SAFETY: as the caller's promise for the layout asked for, which `kept_layout` only makes larger.
+        kept.map_or_else(|| unsafe { fresh(layout) }, |block| block.start.as_ptr())
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
@@ -105,8 +134,9 @@ unsafe impl GlobalAlloc for Stocked {
         };
         let mut stock = self.stock();
         while let Some(block) = stock.surplus(layout.size()) {
+            let (size, align) = shape(block.size);
             // SAFETY: `block.size` is the size of a layout that `kept_layout` made.
-            free(block.start.as_ptr(), unsafe { Layout::from_size_align_unchecked(block.size, ALIGN) });
+            free(block.start.as_ptr(), unsafe { Layout::from_size_align_unchecked(size, align) });
         }
         stock.keep(Block { start: block, size: layout.size() });
     }

@@ -16,7 +16,7 @@ use crate::value::Value;
 const PARTS: usize = 16;
 
 /// Independent running results within a row, which the processor works on side by side.
-const LANES: usize = 32;
+const LANES: usize = 64;
 
 /// How elements are folded, in any order.
 pub(crate) trait Fold<T> {
@@ -141,8 +141,13 @@ fn fold_lanes<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
     for block in blocks {
         (0..LANES).for_each(|k| lanes[k] = F::step(lanes[k], block[k]));
     }
-    let tail = rest.iter().fold(F::IDENTITY, |state, &x| F::step(state, x));
-    lanes.into_iter().fold(tail, F::join)
+    // Halves are joined, which the processor does side by side too.
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        (0..width).for_each(|k| lanes[k] = F::join(lanes[k], lanes[k + width]));
+    }
+    rest.iter().fold(lanes[0], |state, &x| F::step(state, x))
 }
 
 /// The sum, wide for floats and wrapping for integers.

@@ -160,8 +160,8 @@ pub(crate) fn any<T: Cell>(x: &Value, test: impl Fn(T) -> bool + Sync) -> Result
 fn any_block<T: Cell>(xs: &[T], test: &(dyn Fn(&[T]) -> bool + Sync)) -> bool {
     let found = AtomicBool::new(false);
     let mut parts: Vec<&[T]> = xs.chunks(CHUNK).collect();
-    chunks(&mut parts, 1, &|_, part| {
-        if !found.load(Ordering::Relaxed) && test(part[0]) {
+    chunks(&mut parts, 1, &|_, parts| {
+        if !found.load(Ordering::Relaxed) && parts.iter().any(|part| test(part)) {
             found.store(true, Ordering::Relaxed);
         }
     });

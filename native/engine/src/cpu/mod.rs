@@ -37,7 +37,7 @@ pub(crate) use number::{
     Cell, Float, Int, Number, Total, for_cell, for_complex, for_float, for_int, for_number, for_types,
 };
 pub(crate) use scan::{Pair, scan, scan_gradient, scan_in_parts};
-pub(crate) use sort::order;
+pub(crate) use sort::{argsort, sort};
 pub(crate) use take::take;
 pub(crate) use view::View;
 pub(crate) use window::{Share, WindowAxis, extrema, fold_windows, window_gradient};

@@ -52,11 +52,14 @@ fn step_lanes<T: Cell, F: Fold<T>>(states: &mut [F::State; LANES], xs: &[T], out
     let [a, b, c, d]: [&[T]; LANES] = std::array::from_fn(|k| &xs[k * size..(k + 1) * size]);
     let (left, right) = out.split_at_mut(2 * size);
     let ((p, q), (r, s)) = (left.split_at_mut(size), right.split_at_mut(size));
-    let places = p.iter_mut().zip(q).zip(r.iter_mut().zip(s));
-    for (((&a, &b), (&c, &d)), ((p, q), (r, s))) in a.iter().zip(b).zip(c.iter().zip(d)).zip(places) {
-        *states = [(0, a), (1, b), (2, c), (3, d)].map(|(k, x)| F::step(states[k], x));
-        [*p, *q, *r, *s] = states.map(F::finish);
+    let s = &mut s[..size];
+    let [mut at_a, mut at_b, mut at_c, mut at_d] = *states;
+    for i in 0..size {
+        (at_a, at_b) = (F::step(at_a, a[i]), F::step(at_b, b[i]));
+        (at_c, at_d) = (F::step(at_c, c[i]), F::step(at_d, d[i]));
+        (p[i], q[i], r[i], s[i]) = (F::finish(at_a), F::finish(at_b), F::finish(at_c), F::finish(at_d));
     }
+    *states = [at_a, at_b, at_c, at_d];
 }
 
 /// A function of two numbers with its derivatives by each.

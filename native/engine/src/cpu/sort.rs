@@ -1,8 +1,10 @@
 //! Orders of a line of elements. Equal elements keep their order; NaN is above all numbers.
 //!
-//! Elements become integers that order alike, each beside its place; these pairs are sorted digit by digit, the least
-//! significant first, in runs that are then merged. The number of runs does not matter for the result.
+//! Elements become integers that order alike. They are sorted digit by digit, the least significant first: each core counts
+//! the digits of its part, and then moves the part's elements to where those of all parts with lower digits, and those of
+//! earlier parts with the same digit, leave off.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::Number;
@@ -10,34 +12,48 @@ use super::block::build_parts;
 use super::crew::threads;
 use super::tasks::{CHUNK, chunks};
 
-/// Shorter runs are sorted by comparison.
+/// Shorter lines are sorted by comparison.
 const SHORT: usize = 256;
 
 /// From this length on, larger digits pay for their larger tables.
 const LONG: usize = 1 << 14;
 
-/// Fills `out` with `result` of the places of the elements in their order, the first ones when there is no room for all.
-pub(crate) fn order<T: Number, R: Send>(
-    line: &[T],
-    descending: bool,
-    out: &mut [R],
-    result: impl Fn(usize) -> R + Sync,
-) {
-    let bits = 8 * size_of::<T>() as u32;
-    let last = u64::MAX >> (64 - bits);
-    let key = |place: usize| if descending { last - line[place].rank() } else { line[place].rank() };
-    if bits <= 32 && u32::try_from(line.len()).is_ok() {
-        fill::<u32, R>(&sorted(line.len(), bits, &key), out, &result);
+/// Fills `out` with the elements in their order, the first ones when there is no room for all.
+pub(crate) fn sort<T: Number>(line: &[T], descending: bool, out: &mut [T]) {
+    let sorted = by_key(line.to_vec(), bits::<T>(), move |x| key(x, descending));
+    out.copy_from_slice(&sorted[..out.len()]);
+}
+
+/// Fills `out` with the places of the elements in their order, the first ones when there is no room for all.
+pub(crate) fn argsort<T: Number>(line: &[T], descending: bool, out: &mut [i64]) {
+    if bits::<T>() <= 32 && u32::try_from(line.len()).is_ok() {
+        places::<T, u32>(line, descending, out);
     } else {
-        fill::<u64, R>(&sorted(line.len(), bits, &key), out, &result);
+        places::<T, u64>(line, descending, out);
     }
 }
 
-fn fill<W: Word, R: Send>(pairs: &[Pair<W>], out: &mut [R], result: &(dyn Fn(usize) -> R + Sync)) {
+fn bits<T>() -> u32 {
+    8 * size_of::<T>() as u32
+}
+
+/// A number of as many bits as the element, which orders as wanted.
+#[inline(always)]
+fn key<T: Number>(x: T, descending: bool) -> u64 {
+    if descending { (u64::MAX >> (64 - bits::<T>())) - x.rank() } else { x.rank() }
+}
+
+fn places<T: Number, W: Word>(line: &[T], descending: bool, out: &mut [i64]) {
+    let pairs = build_parts(line.len(), CHUNK, &|number, part: &mut [MaybeUninit<Pair<W>>]| {
+        let first = number * CHUNK;
+        for (i, (pair, &x)) in part.iter_mut().zip(&line[first..]).enumerate() {
+            pair.write(Pair { key: W::of(key(x, descending)), place: W::of((first + i) as u64) });
+        }
+    });
+    let sorted = by_key(pairs, bits::<T>(), |pair| pair.key.whole());
     chunks(out, CHUNK, &|number, part| {
-        part.iter_mut()
-            .zip(&pairs[number * CHUNK..])
-            .for_each(|(out, pair)| *out = result(pair.place.whole() as usize));
+        let pairs = &sorted[number * CHUNK..];
+        part.iter_mut().zip(pairs).for_each(|(out, pair)| *out = pair.place.whole() as i64);
     });
 }
 
@@ -70,99 +86,92 @@ struct Pair<W> {
     place: W,
 }
 
-/// The pairs of keys of `bits` bits and their places, by key and then by place.
-fn sorted<W: Word>(len: usize, bits: u32, key: &(dyn Fn(usize) -> u64 + Sync)) -> Vec<Pair<W>> {
-    let threads = threads();
-    let run = if len < 2 * CHUNK { len } else { len.div_ceil(threads) };
-    let pair = |place: usize| Pair { key: W::of(key(place)), place: W::of(place as u64) };
-    let mut pairs = build_parts(len, run, &|number, part: &mut [MaybeUninit<Pair<W>>]| {
-        part.iter_mut().enumerate().for_each(|(i, out)| {
-            out.write(pair(number * run + i));
-        });
+/// The items by their keys of `bits` bits; those with one key keep their order.
+fn by_key<I: Copy + Send + Sync>(mut items: Vec<I>, bits: u32, key: impl Fn(I) -> u64 + Sync) -> Vec<I> {
+    if items.len() < SHORT {
+        items.sort_by_key(|&item| key(item));
+        return items;
+    }
+    let digit_bits = if items.len() < LONG { 8 } else { 11 };
+    let mut moved = items.clone();
+    for shift in (0..bits).step_by(digit_bits) {
+        let digit = |item: I| (key(item) >> shift) as usize & ((1 << digit_bits) - 1);
+        if by_digit(&items, &mut moved, 1 << digit_bits, &digit) {
+            std::mem::swap(&mut items, &mut moved);
+        }
+    }
+    items
+}
+
+/// Writes the items to `out` by their digits below `buckets`; false when that would not move any, and nothing is written.
+fn by_digit<I: Copy + Send + Sync>(
+    items: &[I],
+    out: &mut [I],
+    buckets: usize,
+    digit: &(impl Fn(I) -> usize + Sync),
+) -> bool {
+    let size = if items.len() < 2 * CHUNK { items.len() } else { items.len().div_ceil(threads()) };
+    let mut tables = vec![0; items.len().div_ceil(size) * buckets];
+    chunks(&mut tables, buckets, &|part, counts| {
+        part_of(items, part, size).iter().for_each(|&item| counts[digit(item)] += 1);
     });
-    chunks(&mut pairs, run, &|_, part| sort_run(part, bits));
-    let mut run = run;
-    while run < len {
-        pairs = merged(&pairs, run, len.div_ceil(threads));
-        run *= 2;
+    if starts(&mut tables, buckets, items.len()) {
+        return false;
     }
-    pairs
+    let out = Places::new(out);
+    chunks(&mut tables, buckets, &|part, places| {
+        for &item in part_of(items, part, size) {
+            let place = &mut places[digit(item)];
+            // SAFETY: the tables count all items, so each place is that of one item.
+            unsafe { out.write(*place, item) };
+            *place += 1;
+        }
+    });
+    true
 }
 
-fn sort_run<W: Word>(run: &mut [Pair<W>], bits: u32) {
-    if run.len() < SHORT {
-        return run.sort_unstable_by_key(|pair| (pair.key, pair.place));
-    }
-    let digit_bits = if run.len() < LONG { 8 } else { 11 };
-    let digits = bits.div_ceil(digit_bits) as usize;
-    let buckets = 1 << digit_bits;
-    let digit = |key: W, at: usize| (key.whole() >> (at as u32 * digit_bits)) as usize & (buckets - 1);
-    let mut counts = vec![0; digits * buckets];
-    for pair in run.iter() {
-        (0..digits).for_each(|at| counts[at * buckets + digit(pair.key, at)] += 1);
-    }
-    let mut sorted = run.to_vec();
-    let mut other = run.to_vec();
-    for (at, counts) in counts.chunks_exact_mut(buckets).enumerate() {
-        if counts.contains(&run.len()) {
-            continue;
-        }
-        starts(counts);
-        for &pair in &sorted {
-            let next = &mut counts[digit(pair.key, at)];
-            other[*next] = pair;
-            *next += 1;
-        }
-        std::mem::swap(&mut sorted, &mut other);
-    }
-    run.copy_from_slice(&sorted);
+fn part_of<I>(items: &[I], part: usize, size: usize) -> &[I] {
+    &items[part * size..items.len().min((part + 1) * size)]
 }
 
-/// The place of each bucket's first element, from their numbers of elements.
-fn starts(counts: &mut [usize]) {
+/// Turns each part's numbers of items in each bucket into the places of their first ones; true when one bucket has all
+/// `len` items.
+fn starts(tables: &mut [usize], buckets: usize, len: usize) -> bool {
     let mut start = 0;
-    counts.iter_mut().for_each(|count| start += std::mem::replace(count, start));
-}
-
-/// Neighbouring runs made one, in tasks of `size` pairs.
-fn merged<W: Word>(pairs: &[Pair<W>], run: usize, size: usize) -> Vec<Pair<W>> {
-    build_parts(pairs.len(), size, &|number, part| {
-        let (mut at, end) = (number * size, number * size + part.len());
-        let mut rest = part;
-        while at < end {
-            let couple = at / (2 * run) * (2 * run);
-            let both = &pairs[couple..pairs.len().min(couple + 2 * run)];
-            let (left, right) = both.split_at(run.min(both.len()));
-            let count = (end - at).min(couple + both.len() - at);
-            let (out, later) = rest.split_at_mut(count);
-            merge(left, right, at - couple, out);
-            (at, rest) = (at + count, later);
+    for bucket in 0..buckets {
+        let before = start;
+        for count in tables.iter_mut().skip(bucket).step_by(buckets) {
+            start += std::mem::replace(count, start);
         }
-    })
-}
-
-/// Writes the pairs of two runs in order, from number `first` on.
-fn merge<W: Word>(left: &[Pair<W>], right: &[Pair<W>], first: usize, out: &mut [MaybeUninit<Pair<W>>]) {
-    let mut i = taken_from_left(left, right, first);
-    let mut j = first - i;
-    for out in out {
-        let from_left = j == right.len() || (i < left.len() && left[i].key <= right[j].key);
-        out.write(if from_left { left[i] } else { right[j] });
-        i += usize::from(from_left);
-        j += usize::from(!from_left);
-    }
-}
-
-/// How many of the first `count` pairs of two runs in order come from the left one.
-fn taken_from_left<W: Word>(left: &[Pair<W>], right: &[Pair<W>], count: usize) -> usize {
-    let (mut low, mut high) = (count.saturating_sub(right.len()), count.min(left.len()));
-    while low < high {
-        let middle = (low + high) / 2;
-        if right[count - middle - 1].key >= left[middle].key {
-            low = middle + 1;
-        } else {
-            high = middle;
+        if start - before == len {
+            return true;
         }
     }
-    low
+    false
+}
+
+/// A slice that several threads write to, each to places of its own.
+struct Places<'a, I> {
+    first: *mut I,
+    len: usize,
+    slice: PhantomData<&'a mut [I]>,
+}
+
+// SAFETY: items are only moved in, by callers of `write` who see to it that no two write to one place.
+unsafe impl<I: Send> Sync for Places<'_, I> {}
+
+impl<'a, I: Copy> Places<'a, I> {
+    fn new(slice: &'a mut [I]) -> Self {
+        Self { first: slice.as_mut_ptr(), len: slice.len(), slice: PhantomData }
+    }
+
+    /// # Safety
+    ///
+    /// No other thread writes to this place.
+    #[inline(always)]
+    unsafe fn write(&self, place: usize, item: I) {
+        assert!(place < self.len, "an item has a place");
+        // SAFETY: the place is inside of the slice, which is borrowed mutably, and no other thread writes to it.
+        unsafe { self.first.add(place).write(item) };
+    }
 }

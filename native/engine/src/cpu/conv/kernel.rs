@@ -144,7 +144,7 @@ impl Geometry {
             dk
         };
         let mut sums = vec![vec![]; parts];
-        chunks(&mut sums, 1, &|i, sum| sum[0] = part(i));
+        chunks(&mut sums, 1, &|i, sums| sums.iter_mut().for_each(|sum| *sum = part(i)));
         let add = |mut sum: Vec<T>, part: Vec<T>| {
             sum.iter_mut().zip(part).for_each(|(sum, part)| *sum = *sum + part);
             sum
