@@ -82,7 +82,8 @@ pub(super) fn own<T: Number>(value: &mut Value) -> Option<&mut [T]> {
     value.flex_mut()?.storage_mut().get_mut(..len)
 }
 
-/// Runs a loop with the widest vectors that this processor has.
+/// Runs a loop with the widest vectors that this processor has; `run` must be `#[inline(always)]`, or is compiled for the
+/// narrowest.
 #[inline(always)]
 pub(super) fn vectorized(run: impl FnOnce()) {
     pulp::Arch::new().dispatch(run);

@@ -114,9 +114,10 @@ impl<'a, T: Cell> Walk<'a, T> {
             let states = &mut states[result - first..];
             match (x_step, result_step) {
                 (1, 0) => states[0] = F::join(states[0], fold_slice::<T, F>(&xs[at..at + len])),
-                (1, 1) => {
-                    vectorized(|| states.iter_mut().zip(&xs[at..at + len]).for_each(|(s, &x)| *s = F::step(*s, x)))
-                }
+                (1, 1) => vectorized(
+                    #[inline(always)]
+                    || states.iter_mut().zip(&xs[at..at + len]).for_each(|(s, &x)| *s = F::step(*s, x)),
+                ),
                 (_, 0) => states[0] = row.fold(states[0], F::step),
                 _ => states.iter_mut().step_by(result_step as usize).zip(row).for_each(|(s, x)| *s = F::step(*s, x)),
             }
@@ -130,7 +131,10 @@ pub(super) fn fold_slice<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
         return xs.iter().fold(F::IDENTITY, |state, &x| F::step(state, x));
     }
     let mut state = F::IDENTITY;
-    vectorized(|| state = fold_lanes::<T, F>(xs));
+    vectorized(
+        #[inline(always)]
+        || state = fold_lanes::<T, F>(xs),
+    );
     state
 }
 

@@ -20,12 +20,22 @@ type ZipFn<'a, A, B, R> = &'a (dyn Fn(&[A], &[B], &mut [MaybeUninit<R>]) + Sync)
 
 /// `f` of each element.
 pub(crate) fn map<T: Cell, R: Cell>(x: &Value, f: impl Fn(T) -> R + Sync) -> Result<Value> {
-    map_blocks(x, &|xs, out| vectorized(|| xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x)))))
+    map_blocks(x, &|xs, out| {
+        vectorized(
+            #[inline(always)]
+            || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x))),
+        )
+    })
 }
 
 /// `f` of each element, in the memory of `x` where nobody else holds it.
 pub(crate) fn update<T: Number>(x: Value, f: impl Fn(T) -> T + Sync) -> Result<Value> {
-    update_blocks(x, &|xs, out| vectorized(|| xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x)))))
+    update_blocks(x, &|xs, out| {
+        vectorized(
+            #[inline(always)]
+            || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x))),
+        )
+    })
 }
 
 /// [`update`] by `usual`, but by `exact` where an element `is_rare`.
@@ -37,10 +47,13 @@ pub(crate) fn update_unless<T: Number>(
 ) -> Result<Value> {
     update_blocks(x, &|xs, out| {
         let mut any = false;
-        vectorized(|| {
-            xs.iter().zip(&mut *out).for_each(|(&x, r)| write(r, usual(x)));
-            any = xs.iter().fold(false, |any, &x| any | is_rare(x));
-        });
+        vectorized(
+            #[inline(always)]
+            || {
+                xs.iter().zip(&mut *out).for_each(|(&x, r)| write(r, usual(x)));
+                any = xs.iter().fold(false, |any, &x| any | is_rare(x));
+            },
+        );
         if any {
             xs.iter().zip(out).filter(|&(&x, _)| is_rare(x)).for_each(|(&x, r)| write(r, exact(x)));
         }
@@ -50,14 +63,20 @@ pub(crate) fn update_unless<T: Number>(
 /// `f` of each pair of elements of two tensors of one shape.
 pub(crate) fn zip<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, f: impl Fn(A, B) -> R + Sync) -> Result<Value> {
     zip_blocks(a, b, &|xs, ys, out| {
-        vectorized(|| xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))));
+        vectorized(
+            #[inline(always)]
+            || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
+        );
     })
 }
 
 /// `f` of each pair of elements of two tensors of one shape, in the memory of one where nobody else holds it.
 pub(crate) fn combine<T: Number>(a: Value, b: Value, f: impl Fn(T, T) -> T + Sync) -> Result<Value> {
     combine_blocks(a, b, &|xs, ys, out| {
-        vectorized(|| xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))));
+        vectorized(
+            #[inline(always)]
+            || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
+        );
     })
 }
 
@@ -152,7 +171,10 @@ pub(crate) fn any<T: Cell>(x: &Value, test: impl Fn(T) -> bool + Sync) -> Result
     let first = view.layout().start_offset();
     Ok(any_block(&view[first..first + x.len()], &|xs| {
         let mut any = false;
-        vectorized(|| any = xs.iter().fold(false, |any, &x| any | test(x)));
+        vectorized(
+            #[inline(always)]
+            || any = xs.iter().fold(false, |any, &x| any | test(x)),
+        );
         any
     }))
 }

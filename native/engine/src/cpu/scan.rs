@@ -42,7 +42,10 @@ fn scan_lanes<T: Cell, F: Fold<T>>(start: F::State, line: &[T], out: &mut [F::Re
     (1..LANES).for_each(|k| states[k] = F::join(states[k - 1], fold_slice::<T, F>(&line[(k - 1) * size..k * size])));
     let (lanes, rest) = line.split_at(LANES * size);
     let (out, out_rest) = out.split_at_mut(LANES * size);
-    vectorized(|| step_lanes::<T, F>(&mut states, lanes, out, size));
+    vectorized(
+        #[inline(always)]
+        || step_lanes::<T, F>(&mut states, lanes, out, size),
+    );
     scan_from::<T, F>(states[LANES - 1], rest, out_rest);
 }
 
