@@ -20,11 +20,20 @@ defmodule ExBurn.Nx.DoctestTest do
   doctest Nx.Constants
   doctest Nx.Defn
   doctest Nx.Defn.Composite, except: [flatten_list: 2]
-  doctest Nx.Defn.Graph
   doctest Nx.Defn.Kernel
   doctest Nx.Floating
   doctest Nx.LinAlg
   doctest Nx.Random
   doctest Nx.Shape
   doctest Nx.Type
+end
+
+defmodule ExBurn.Nx.GraphDoctestTest do
+  # Not beside other tests: an example numbers parameters by the order of references, which is the order they were made in
+  # only while the process stays on one scheduler.
+  use ExUnit.Case, async: false
+
+  setup do: Nx.default_backend(ExBurn.Backend) && :ok
+
+  doctest Nx.Defn.Graph
 end

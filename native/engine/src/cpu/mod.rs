@@ -36,7 +36,7 @@ pub(crate) use map::{any, combine, combine_real, map, update, update_unless, zip
 pub(crate) use number::{
     Cell, Float, Int, Number, Total, for_cell, for_complex, for_float, for_int, for_number, for_types,
 };
-pub(crate) use scan::{Pair, scan, scan_gradient, scan_in_parts};
+pub(crate) use scan::{Pair, scan, scan_gradient};
 pub(crate) use sort::{argsort, sort};
 pub(crate) use take::take;
 pub(crate) use view::View;

@@ -5,64 +5,52 @@ use super::fold::fold_slice;
 use super::tasks::{CHUNK, chunks};
 use super::{Cell, Fold};
 
-/// Parts of a line that one core works on side by side, because each step waits for the last.
-const LANES: usize = 4;
-
-/// Each prefix of `line` folded, one element after the other.
-pub(crate) fn scan<T: Cell, F: Fold<T>>(line: &[T], out: &mut [F::Result]) {
-    scan_from::<T, F>(F::IDENTITY, line, out);
-}
-
-fn scan_from<T: Cell, F: Fold<T>>(mut state: F::State, line: &[T], out: &mut [F::Result]) {
-    for (&x, out) in line.iter().zip(out) {
-        state = F::step(state, x);
-        *out = F::finish(state);
-    }
-}
+/// Neighbours that are scanned side by side, because each step of a scan waits for the last.
+const BLOCK: usize = 8;
 
 /// Each prefix of `line` folded, in parts that start from the fold of all before.
-pub(crate) fn scan_in_parts<T: Cell, F: Fold<T>>(line: &[T], out: &mut [F::Result]) {
+pub(crate) fn scan<T: Cell, F: Fold<T>>(line: &[T], out: &mut [F::Result]) {
     if line.len() <= CHUNK {
-        return scan_lanes::<T, F>(F::IDENTITY, line, out);
+        return scan_from::<T, F>(F::IDENTITY, line, out);
     }
     let parts: Vec<&[T]> = line.chunks(CHUNK).collect();
     let mut starts = vec![F::IDENTITY; parts.len()];
     chunks(&mut starts, 1, &|i, start| start[0] = fold_slice::<T, F>(parts[i]));
     let mut state = F::IDENTITY;
     starts.iter_mut().for_each(|start| state = F::join(state, std::mem::replace(start, state)));
-    chunks(out, CHUNK, &|i, out| scan_lanes::<T, F>(starts[i], parts[i], out));
+    chunks(out, CHUNK, &|i, out| scan_from::<T, F>(starts[i], parts[i], out));
 }
 
-fn scan_lanes<T: Cell, F: Fold<T>>(start: F::State, line: &[T], out: &mut [F::Result]) {
-    let size = line.len() / LANES;
-    if size < 2 * LANES {
-        return scan_from::<T, F>(start, line, out);
-    }
-    let mut states = [start; LANES];
-    (1..LANES).for_each(|k| states[k] = F::join(states[k - 1], fold_slice::<T, F>(&line[(k - 1) * size..k * size])));
-    let (lanes, rest) = line.split_at(LANES * size);
-    let (out, out_rest) = out.split_at_mut(LANES * size);
+fn scan_from<T: Cell, F: Fold<T>>(mut state: F::State, line: &[T], out: &mut [F::Result]) {
+    let (blocks, rest) = line.as_chunks::<BLOCK>();
+    let (block_results, rest_results) = out.as_chunks_mut::<BLOCK>();
     vectorized(
         #[inline(always)]
-        || step_lanes::<T, F>(&mut states, lanes, out, size),
+        || state = scan_blocks::<T, F>(state, blocks, block_results),
     );
-    scan_from::<T, F>(states[LANES - 1], rest, out_rest);
+    for (&x, out) in rest.iter().zip(rest_results) {
+        state = F::step(state, x);
+        *out = F::finish(state);
+    }
 }
 
-/// Scans parts of `size` elements side by side.
 #[inline(always)]
-fn step_lanes<T: Cell, F: Fold<T>>(states: &mut [F::State; LANES], xs: &[T], out: &mut [F::Result], size: usize) {
-    let [a, b, c, d]: [&[T]; LANES] = std::array::from_fn(|k| &xs[k * size..(k + 1) * size]);
-    let (left, right) = out.split_at_mut(2 * size);
-    let ((p, q), (r, s)) = (left.split_at_mut(size), right.split_at_mut(size));
-    let s = &mut s[..size];
-    let [mut at_a, mut at_b, mut at_c, mut at_d] = *states;
-    for i in 0..size {
-        (at_a, at_b) = (F::step(at_a, a[i]), F::step(at_b, b[i]));
-        (at_c, at_d) = (F::step(at_c, c[i]), F::step(at_d, d[i]));
-        (p[i], q[i], r[i], s[i]) = (F::finish(at_a), F::finish(at_b), F::finish(at_c), F::finish(at_d));
+fn scan_blocks<T: Cell, F: Fold<T>>(
+    mut state: F::State,
+    blocks: &[[T; BLOCK]],
+    out: &mut [[F::Result; BLOCK]],
+) -> F::State {
+    for (block, out) in blocks.iter().zip(out) {
+        let mut prefixes = block.map(|x| F::step(F::IDENTITY, x));
+        // After each round a prefix covers twice as many elements: a shift and a sum of the whole block.
+        for width in [1, 2, 4] {
+            let before = prefixes;
+            (width..BLOCK).for_each(|k| prefixes[k] = F::join(before[k - width], before[k]));
+        }
+        *out = prefixes.map(|prefix| F::finish(F::join(state, prefix)));
+        state = F::join(state, prefixes[BLOCK - 1]);
     }
-    *states = [at_a, at_b, at_c, at_d];
+    state
 }
 
 /// A function of two numbers with its derivatives by each.

@@ -32,7 +32,7 @@ fn scanned(fold: Fold, x: &Value, axis: usize) -> Result<Value> {
         cpu::lines([x], axis, x.shape()[axis], &|[line]: [&[T]; 1], out: &mut [T]| scan(line, out))
     }
     match fold {
-        Fold::Sum => for_cell!(x.dtype(), T => along::<T>(x, axis, cpu::scan_in_parts::<T, cpu::Sum>)),
+        Fold::Sum => for_cell!(x.dtype(), T => along::<T>(x, axis, cpu::scan::<T, cpu::Sum>)),
         Fold::Product => for_cell!(x.dtype(), T => along::<T>(x, axis, cpu::scan::<T, cpu::Product>)),
         Fold::Max => for_number!(x.dtype(), T => along::<T>(x, axis, cpu::scan::<T, cpu::Max>)),
         Fold::Min => for_number!(x.dtype(), T => along::<T>(x, axis, cpu::scan::<T, cpu::Min>)),
