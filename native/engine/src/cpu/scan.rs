@@ -1,12 +1,19 @@
 //! Running folds along a line, and their gradient.
 
+use std::array::from_fn;
+
 use super::block::vectorized;
 use super::fold::fold_slice;
 use super::tasks::{CHUNK, chunks};
 use super::{Cell, Fold};
 
-/// Neighbours that are scanned side by side, because each step of a scan waits for the last.
-const BLOCK: usize = 8;
+/// Stretches of neighbours that are scanned side by side, because each step of a scan waits for the last.
+const STRETCHES: usize = 8;
+
+/// Elements of a stretch.
+const LENGTH: usize = 32;
+
+const BLOCK: usize = STRETCHES * LENGTH;
 
 /// Each prefix of `line` folded, in parts that start from the fold of all before.
 pub(crate) fn scan<T: Cell, F: Fold<T>>(line: &[T], out: &mut [F::Result]) {
@@ -40,15 +47,22 @@ fn scan_blocks<T: Cell, F: Fold<T>>(
     blocks: &[[T; BLOCK]],
     out: &mut [[F::Result; BLOCK]],
 ) -> F::State {
+    let mut sums = [[F::IDENTITY; STRETCHES]; LENGTH];
     for (block, out) in blocks.iter().zip(out) {
-        let mut prefixes = block.map(|x| F::step(F::IDENTITY, x));
-        // After each round a prefix covers twice as many elements: a shift and a sum of the whole block.
-        for width in [1, 2, 4] {
-            let before = prefixes;
-            (width..BLOCK).for_each(|k| prefixes[k] = F::join(before[k - width], before[k]));
+        let mut ends = [F::IDENTITY; STRETCHES];
+        for (i, sums) in sums.iter_mut().enumerate() {
+            ends = from_fn(|k| F::step(ends[k], block[k * LENGTH + i]));
+            *sums = ends;
         }
-        *out = prefixes.map(|prefix| F::finish(F::join(state, prefix)));
-        state = F::join(state, prefixes[BLOCK - 1]);
+        let starts = ends.map(|end| {
+            let start = state;
+            state = F::join(state, end);
+            start
+        });
+        for (i, sums) in sums.iter().enumerate() {
+            let results: [F::Result; STRETCHES] = from_fn(|k| F::finish(F::join(starts[k], sums[k])));
+            (0..STRETCHES).for_each(|k| out[k * LENGTH + i] = results[k]);
+        }
     }
     state
 }
