@@ -68,7 +68,9 @@ defmodule ExBurn.Cost do
 
   def of({:dot, %{lhs_contract: axes}}, [{type, lhs} | _] = operands, outputs) do
     contracted = axes |> Enum.map(&Enum.at(lhs, &1)) |> Enum.product()
-    touched(operands, outputs) + product(type) * size(outputs) * contracted
+
+    @swift * width([type]) * touched(operands, outputs) +
+      product(type) * size(outputs) * contracted
   end
 
   def of({:conv, _}, [{type, _}, {_, kernel}] = operands, outputs),
@@ -97,8 +99,8 @@ defmodule ExBurn.Cost do
   end
 
   # Nanoseconds for a product of two numbers and its sum.
-  defp product(:f32), do: 1 / 64
-  defp product(:f64), do: 1 / 32
+  defp product(:f32), do: 1 / 80
+  defp product(:f64), do: 1 / 40
   defp product(_), do: @any
 
   defp rate(op, operands, outputs) do

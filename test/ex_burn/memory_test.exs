@@ -22,6 +22,16 @@ defmodule ExBurn.MemoryTest do
     end)
   end
 
+  # Whether it holds within a second: the VM may give memory back on another scheduler.
+  defp eventually(holds?, tries \\ 100) do
+    holds?.() or
+      (tries > 0 and
+         (
+           Process.sleep(10)
+           eventually(holds?, tries - 1)
+         ))
+  end
+
   defp serve(t) do
     receive do: (from -> send(from, {:result, Nx.negate(t)}))
     serve(t)
@@ -148,7 +158,7 @@ defmodule ExBurn.MemoryTest do
       bytes = Nx.to_binary(t[0..100_000])
       Nx.backend_deallocate(t)
       :erlang.garbage_collect()
-      assert before - Memory.resident() > 200 * @mega
+      assert eventually(fn -> before - Memory.resident() > 200 * @mega end)
       assert byte_size(bytes) == 100_001
     end
   end

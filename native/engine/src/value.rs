@@ -342,7 +342,7 @@ impl Value {
     /// The slices at `places`, a line of integers, along `axis`.
     pub(crate) fn select(self, axis: usize, places: Self) -> Self {
         if self.flex().is_some()
-            && let Ok(taken) = cpu::take(&self, axis, &places)
+            && let Ok(Some(taken)) = cpu::take(&self, axis, &places)
         {
             return taken;
         }

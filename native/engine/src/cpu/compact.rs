@@ -48,8 +48,13 @@ fn copy_part<T: Stored>(source: &[T], nest: &Nest<1>, first: usize, part: &mut [
 
 /// Copies rows of `len` elements that lie `step` apart, each to a place from another.
 fn copy_rows<T: Stored>(source: &[T], step: isize, rows: &[(usize, usize)], len: usize, part: &mut [MaybeUninit<T>]) {
+    let neighbours = rows.len() == ROWS && rows.iter().enumerate().all(|(i, &(_, from))| from == rows[0].1 + i);
     for column in (0..len).step_by(COLUMNS) {
         let columns = COLUMNS.min(len - column);
+        if neighbours && columns == COLUMNS {
+            copy_square(source, step, rows, column, part);
+            continue;
+        }
         for &(place, from) in rows {
             let out = &mut part[place + column..][..columns];
             let mut at = from as isize + step * column as isize;
@@ -58,5 +63,26 @@ fn copy_rows<T: Stored>(source: &[T], step: isize, rows: &[(usize, usize)], len:
                 at += step;
             }
         }
+    }
+}
+
+/// Copies a square whose rows start at neighbours, so that its columns are read as they lie in memory.
+fn copy_square<T: Stored>(
+    source: &[T],
+    step: isize,
+    rows: &[(usize, usize)],
+    column: usize,
+    part: &mut [MaybeUninit<T>],
+) {
+    let first = rows[0].1 as isize;
+    let square: [[T; ROWS]; COLUMNS] = std::array::from_fn(|i| {
+        let at = (first + step * (column + i) as isize) as usize;
+        std::array::from_fn(|row| source[at..at + ROWS][row])
+    });
+    for (row, &(place, _)) in rows.iter().enumerate() {
+        let out = &mut part[place + column..][..COLUMNS];
+        (0..COLUMNS).for_each(|i| {
+            out[i].write(square[i][row]);
+        });
     }
 }

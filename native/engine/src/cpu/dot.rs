@@ -18,7 +18,8 @@ const ROWS: usize = 64;
 
 /// The products of `lhs` `[.., rows, inner]` and `rhs` `[.., inner, columns]`, plain values with the same batch axes.
 pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
-    let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(rhs)?);
+    let rhs = in_rows(rhs, lhs.shape()[lhs.rank() - 2]);
+    let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(&rhs)?);
     let ([rows, inner], columns) = (left.shape, right.shape[1]);
     let count: usize = left.batch.iter().map(|&(length, _)| length).product();
     let mut out = zeros::<T>(count * rows * columns);
@@ -38,6 +39,16 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     }
     let shape: Vec<usize> = lhs.shape()[..lhs.rank() - 1].iter().copied().chain([columns]).collect();
     Ok(value(&shape, out))
+}
+
+/// The right operand with its rows as lines of memory, when it meets enough rows of the left one to be worth a copy: each
+/// task reads all of it, across the lines if they are its columns.
+fn in_rows(rhs: &Value, rows: usize) -> Value {
+    let is_transposed = rhs.flex().is_some_and(|tensor| {
+        let strides = tensor.layout().strides();
+        strides[strides.len() - 1] != 1 && !strides.contains(&0)
+    });
+    if is_transposed && rows >= ROWS { rhs.clone().contiguous() } else { rhs.clone() }
 }
 
 /// One product on all cores. Each element is summed alike however the rows are shared out.

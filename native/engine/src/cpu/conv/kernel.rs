@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::Geometry;
 use crate::cpu::block::zeros;
+use crate::cpu::crew::threads;
 use crate::cpu::product::{Matrix, Real, multiply};
 use crate::cpu::tasks::chunks;
 use crate::cpu::{memory, value};
@@ -59,22 +60,31 @@ impl Geometry {
 
     fn forward<T: Real>(&self, x: &[T], k: &[T]) -> Vec<T> {
         let (outputs, tile) = (self.outputs(), self.tile());
+        // Several tiles share a buffer, but each core has some.
+        let task = tile * (self.rows() / tile / (8 * threads())).max(1);
         let mut y = zeros::<T>(self.rows() * outputs);
-        chunks(&mut y, tile * outputs, &|part, y| {
-            let first = part * tile;
-            let rows = first..first + y.len() / outputs;
-            if self.is_depthwise() {
-                return self.depthwise(x, rows, |row, tap, pixel| {
-                    multiply_add(&mut y[(row - first) * outputs..][..outputs], pixel, &k[tap * outputs..]);
-                });
-            }
+        chunks(&mut y, task * outputs, &|part, y| {
             let mut buffer = vec![];
-            for group in 0..self.groups {
-                let windows = self.gather(x, rows.clone(), group, &mut buffer);
-                multiply(&mut y[group * self.group_outputs..], outputs, windows, self.kernel(k, group), false);
+            for (i, y) in y.chunks_mut(tile * outputs).enumerate() {
+                let first = part * task + i * tile;
+                self.forward_tile(x, k, first..first + y.len() / outputs, y, &mut buffer);
             }
         });
         y
+    }
+
+    /// [`Self::forward`] of the windows `rows`.
+    fn forward_tile<T: Real>(&self, x: &[T], k: &[T], rows: Range<usize>, y: &mut [T], buffer: &mut Vec<T>) {
+        let outputs = self.outputs();
+        if self.is_depthwise() {
+            return self.depthwise(x, rows.clone(), |row, tap, pixel| {
+                multiply_add(&mut y[(row - rows.start) * outputs..][..outputs], pixel, &k[tap * outputs..]);
+            });
+        }
+        for group in 0..self.groups {
+            let windows = self.gather(x, rows.clone(), group, buffer);
+            multiply(&mut y[group * self.group_outputs..], outputs, windows, self.kernel(k, group), false);
+        }
     }
 
     /// The gradient of the images from the gradient `dy` of the result.

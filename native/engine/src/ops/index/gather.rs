@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use burn_backend::tensor::IndexingUpdateOp;
 
 use super::positions;
+use crate::cpu;
 use crate::error::Result;
 use crate::ops::shape::permute;
 use crate::ops::{Call, cast, check};
@@ -52,13 +53,21 @@ pub(in crate::ops) fn take(attrs: &Axis, mut call: Call<'_>) -> Result<Value> {
     // Nx takes by a gather, which names the shape with its axes in front.
     let mut gathered = shape.clone();
     gathered[..=attrs.axis].rotate_right(1);
-    let positions = positions::read_along(&call, &indices, 0, &gathered)?;
+    let places = positions::places(&call, &indices)?;
     shape.splice(attrs.axis..=attrs.axis, indices.shape());
     check::result_shape(&call, &shape)?;
+    // Without gradients the places are checked where they are used.
+    if !shape.contains(&0)
+        && value.flex().is_some()
+        && let Some(taken) = cpu::take(&value, attrs.axis, &places)?
+    {
+        return Ok(taken.reshape(&shape));
+    }
+    let places = positions::read_along(&call, &indices, 0, &gathered)?;
     if shape.contains(&0) {
         return empty(&call);
     }
-    Ok(value.select(attrs.axis, positions).reshape(&shape))
+    Ok(value.select(attrs.axis, places).reshape(&shape))
 }
 
 /// One element of `axis` for each element of the indices, which have the shape of the result.

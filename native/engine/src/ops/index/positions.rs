@@ -21,22 +21,29 @@ pub(super) fn read(call: &Call<'_>, indices: &Value) -> Result<Vec<i128>> {
 
 /// A line of the elements of an integer tensor as s64, refusing indices outside of `axis` of `shape`.
 pub(super) fn read_along(call: &Call<'_>, indices: &Value, axis: usize, shape: &[usize]) -> Result<Value> {
-    let line = cast(indices.clone(), indices.dtype().widened())?.reshape(&[indices.len()]);
-    if !line.dtype().is_int() {
-        return Err(call.invalid(format!("indices must be integers, got {}", indices.ty())));
-    }
-    // An index that s64 does not hold becomes negative.
-    let places = match line.dtype() {
-        Type::S64 => line.clone(),
-        dtype => for_int!(dtype, T => cpu::map(&line, |index: T| index.widen() as i64))?,
-    };
+    let places = places(call, indices)?;
     let length = shape[axis] as i64;
-    if !cpu::any(&places, |place: i64| place < 0 || place >= length)? {
-        return Ok(places);
+    if cpu::any(&places, |place: i64| place < 0 || place >= length)? {
+        return Err(outside(call, indices, axis, shape)?);
     }
-    let outside = |&index: &i128| !(0..i128::from(length)).contains(&index);
+    Ok(places)
+}
+
+/// A line of the elements of an integer tensor as s64. An index that s64 does not hold becomes negative.
+pub(super) fn places(call: &Call<'_>, indices: &Value) -> Result<Value> {
+    let line = cast(indices.clone(), indices.dtype().widened())?.reshape(&[indices.len()]);
+    match line.dtype() {
+        Type::S64 => Ok(line),
+        dtype if dtype.is_int() => for_int!(dtype, T => cpu::map(&line, |index: T| index.widen() as i64)),
+        _ => Err(call.invalid(format!("indices must be integers, got {}", indices.ty()))),
+    }
+}
+
+/// The error of the first index outside of `axis` of `shape`.
+pub(super) fn outside(call: &Call<'_>, indices: &Value, axis: usize, shape: &[usize]) -> Result<Error> {
+    let outside = |&index: &i128| !(0..shape[axis] as i128).contains(&index);
     let index = read(call, indices)?.into_iter().find(outside).unwrap_or_default();
-    Err(Error::OutOfBounds { op: call.op.name(), index, axis, shape: shape.to_vec() })
+    Ok(Error::OutOfBounds { op: call.op.name(), index, axis, shape: shape.to_vec() })
 }
 
 /// The row-major positions that the tuples of `indices` (its last axis) have among the leading axes of `shape`, as a line
