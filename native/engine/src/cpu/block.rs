@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::nest::Nest;
 use super::tasks::{CHUNK, chunks};
-use super::{Cell, Number, View, memory};
+use super::{Cell, Number, View};
 use crate::value::Value;
 
 /// Elements that a kernel gets at once: they stay in the processor's first cache.
@@ -68,17 +68,23 @@ pub(super) fn put_all<T: Copy>(places: &mut [MaybeUninit<T>], elements: &[T]) {
     places.write_copy_of_slice(elements);
 }
 
-/// The elements of a tensor that lie in row-major order in memory which nobody else holds.
+/// Whether the elements of a tensor lie in row-major order in memory which nobody else holds.
+pub(super) fn is_own<T: Number>(value: &Value) -> bool {
+    value.dtype() == T::TYPE
+        && value.flex().is_some_and(|tensor| {
+            tensor.is_unique()
+                && tensor.layout().is_contiguous()
+                && tensor.layout().start_offset() == 0
+                && !value.is_empty()
+        })
+}
+
+/// The elements of a tensor for which [`is_own`] holds.
 pub(super) fn own<T: Number>(value: &mut Value) -> Option<&mut [T]> {
-    let len = value.len();
-    let tensor = memory(value).ok()?;
-    let is_own = value.dtype() == T::TYPE
-        && tensor.is_unique()
-        && tensor.layout().is_contiguous()
-        && tensor.layout().start_offset() == 0;
-    if !is_own || len == 0 {
+    if !is_own::<T>(value) {
         return None;
     }
+    let len = value.len();
     value.flex_mut()?.storage_mut().get_mut(..len)
 }
 

@@ -6,7 +6,10 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::block::{BLOCK, Blocks, build, own, vectorized};
+use burn_flex::{FlexTensor, Layout};
+use burn_std::Bytes;
+
+use super::block::{BLOCK, Blocks, build, is_own, own, vectorized};
 use super::tasks::{CHUNK, chunks};
 use super::{Cell, Float, Number, View, value};
 use crate::error::Result;
@@ -95,6 +98,9 @@ fn write<T>(place: &mut MaybeUninit<T>, element: T) {
 }
 
 fn map_blocks<T: Cell, R: Cell>(x: &Value, kernel: MapFn<'_, T, R>) -> Result<Value> {
+    if let Some((xs, layout)) = few::<T>(x) {
+        return Ok(plain(layout, build(xs.len(), &|_, out| kernel(xs, out))));
+    }
     let view = View::<T>::new(x)?;
     let blocks = Blocks::new(&view);
     let out = build(x.len(), &|first, part| {
@@ -104,6 +110,28 @@ fn map_blocks<T: Cell, R: Cell>(x: &Value, kernel: MapFn<'_, T, R>) -> Result<Va
         }
     });
     Ok(value(&x.shape(), out))
+}
+
+/// The elements of a small tensor of real numbers that lie in row-major order, and its layout: for them a [`View`] would
+/// take longer than the work.
+fn few<T: Cell>(x: &Value) -> Option<(&[T], &Layout)> {
+    let tensor = x.flex()?;
+    let layout = tensor.layout();
+    let is_plain = x.dtype() == T::TYPE && !T::TYPE.is_complex() && layout.is_contiguous();
+    if !is_plain || !(1..=BLOCK).contains(&layout.num_elements()) {
+        return None;
+    }
+    let elements = bytemuck::try_cast_slice(tensor.bytes()).ok()?;
+    Some((elements.get(layout.start_offset()..)?.get(..layout.num_elements())?, layout))
+}
+
+/// Results that lie as their operand's elements do.
+fn plain<R: Cell>(layout: &Layout, data: Vec<R>) -> Value {
+    if R::TYPE.is_complex() {
+        return value(layout.shape(), data);
+    }
+    let layout = Layout::contiguous(layout.shape().clone());
+    Value::from_flex(R::TYPE, FlexTensor::new(Bytes::from_elems(data), layout, R::TYPE.storage()))
 }
 
 fn update_blocks<T: Number>(mut x: Value, kernel: MapFn<'_, T, T>) -> Result<Value> {
@@ -118,6 +146,9 @@ fn update_blocks<T: Number>(mut x: Value, kernel: MapFn<'_, T, T>) -> Result<Val
 }
 
 fn zip_blocks<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, kernel: ZipFn<'_, A, B, R>) -> Result<Value> {
+    if let (Some((xs, layout)), Some((ys, _))) = (few::<A>(a), few::<B>(b)) {
+        return Ok(plain(layout, build(xs.len(), &|_, out| kernel(xs, ys, out))));
+    }
     let (xs, ys) = (View::<A>::new(a)?, View::<B>::new(b)?);
     let (xs, ys) = (Blocks::new(&xs), Blocks::new(&ys));
     let out = build(a.len(), &|first, part| {
@@ -131,20 +162,20 @@ fn zip_blocks<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, kernel: ZipFn<'_,
 }
 
 fn combine_blocks<T: Number>(a: Value, b: Value, kernel: ZipFn<'_, T, T, T>) -> Result<Value> {
-    match combine_into(a, &b, kernel)? {
-        Ok(done) => Ok(done),
-        Err(a) => match combine_into(b, &a, &|ys, xs, out| kernel(xs, ys, out))? {
-            Ok(done) => Ok(done),
-            Err(b) => zip_blocks(&a, &b, kernel),
-        },
+    if is_own::<T>(&a) {
+        combine_into(a, &b, kernel)
+    } else if is_own::<T>(&b) {
+        combine_into(b, &a, &|ys, xs, out| kernel(xs, ys, out))
+    } else {
+        zip_blocks(&a, &b, kernel)
     }
 }
 
-/// The result in the memory of `a`, or `a` again when that is not its alone.
-fn combine_into<T: Number>(mut a: Value, b: &Value, kernel: ZipFn<'_, T, T, T>) -> Result<Result<Value, Value>> {
+/// The result in the memory of `a`, which is its alone.
+fn combine_into<T: Number>(mut a: Value, b: &Value, kernel: ZipFn<'_, T, T, T>) -> Result<Value> {
     let ys = View::<T>::new(b)?;
     let ys = Blocks::new(&ys);
-    let Some(memory) = own::<T>(&mut a) else { return Ok(Err(a)) };
+    let Some(memory) = own::<T>(&mut a) else { return zip_blocks(&a, b, kernel) };
     chunks(memory, CHUNK, &|number, part| {
         let (mut left, mut right) = (Vec::new(), Vec::new());
         for (i, block) in part.chunks_mut(BLOCK).enumerate() {
@@ -152,7 +183,7 @@ fn combine_into<T: Number>(mut a: Value, b: &Value, kernel: ZipFn<'_, T, T, T>) 
             over(block, &mut left, &|xs, out| kernel(xs, ys, out));
         }
     });
-    Ok(Ok(a))
+    Ok(a)
 }
 
 /// The kernel's results in place of its operands.
