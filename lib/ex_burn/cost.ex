@@ -13,11 +13,12 @@ defmodule ExBurn.Cost do
   # Nanoseconds. Not the whole millisecond that the VM allows: other processes use the machine too.
   @brief 600_000
 
-  # Nanoseconds for each element read or written on one core: by loops over vectors, by folds of long rows and of short
-  # ones, and by any other operation on elements of any type.
+  # Nanoseconds for each element read or written on one core: by loops over vectors, by folds of long rows at the end and
+  # of others, whose elements may lie apart, by joining of short rows, and by any other operation on elements of any type.
   @swift 0.25
-  @long_fold 0.125
-  @short_fold 0.5
+  @long_fold 0.25
+  @short_fold 8
+  @joining 8
   @any 25
 
   # Elements of a long row.
@@ -109,17 +110,23 @@ defmodule ExBurn.Cost do
     cond do
       not Enum.all?(types, &(&1 in @swift_types)) -> @any
       swift?(op, types) -> @swift * width(types)
-      match?({:reduce, _}, op) -> fold(operands, outputs) * width(types)
+      match?({:reduce, _}, op) -> fold(op, operands, outputs) * width(types)
+      match?({join, _} when join in [:concatenate, :stack], op) -> @joining
       true -> @any
     end
   end
 
-  defp fold(operands, outputs),
-    do: if(size(operands) >= @long * size(outputs), do: @long_fold, else: @short_fold)
+  defp fold({:reduce, %{axes: axes}}, [{_, shape}] = operands, outputs) do
+    rank = length(shape)
+    last? = axes in [nil, Enum.to_list((rank - length(axes || []))..(rank - 1)//1)]
+
+    if last? and size(operands) >= @long * size(outputs), do: @long_fold, else: @short_fold
+  end
 
   defp swift?({:unary, name}, _) when name in @swift_unary, do: true
   defp swift?({:unary, name}, [:f32, :f32]) when name in @single_unary, do: true
   defp swift?({:binary, name}, _), do: name in @swift_binary
+  defp swift?({join, %{axis: axis}}, _) when join in [:concatenate, :stack], do: axis == 0
   defp swift?({name, _}, _), do: name in @copying
   defp swift?(name, _), do: name in @copying or name in [:select, :clip, :cast]
 

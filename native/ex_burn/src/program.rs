@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ex_burn_engine::exec;
 use ex_burn_engine::program::{Op, Program};
@@ -70,20 +71,22 @@ fn run_instruction(op: Term<'_>, inputs: &Tensors, outputs: List<TypeTerm>) -> R
 #[rustler::nif]
 fn instruction_run(env: Env<'_>, op: Term<'_>, inputs: Tensors, outputs: List<TypeTerm>) -> Result<Tensors, NifError> {
     let elements = outputs.iter().filter_map(|ty| ty.0.checked_len()).fold(0, usize::saturating_add);
-    let results = run_instruction(op, &inputs, outputs);
-    report(env, elements);
-    results
+    reported(env, elements, || run_instruction(op, &inputs, outputs))
 }
 
-/// Elements that take about the millisecond of a timeslice.
+/// Elements of results after which the caller's timeslice ends.
 const TIMESLICE: usize = 20_000;
 
-/// Tells the VM how much of the caller's timeslice the work took. Between timeslices it frees what was collected.
-fn report(env: Env<'_>, elements: usize) {
-    let percent = elements.min(TIMESLICE) * 100 / TIMESLICE;
+/// Tells the VM how much of the caller's timeslice of a millisecond the work took, so that other processes come to run.
+/// Results count too: between timeslices the VM frees what was collected.
+fn reported<T>(env: Env<'_>, elements: usize, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    let percent = (elements * 100 / TIMESLICE).max(start.elapsed().as_micros() as usize / 10).min(100);
     if percent > 0 {
         rustler::schedule::consume_timeslice(env, percent as i32);
     }
+    result
 }
 
 /// [`instruction_run`] for work that may take long.
@@ -147,8 +150,8 @@ fn program_captures(executable: ResourceArc<Executable>) -> Result<Tensors, NifE
 
 /// Runs a small program.
 #[rustler::nif]
-fn program_run(executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
-    guard("program", || executable.run(&inputs))
+fn program_run(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
+    reported(env, 0, || guard("program", || executable.run(&inputs)))
 }
 
 /// [`program_run`] for work that may take long.

@@ -37,12 +37,24 @@ pub(crate) trait Fold<T> {
 
     /// Rounds the running result.
     fn finish(state: Self::State) -> Self::Result;
+
+    /// Whether another order may give another result: infinities that parts grew to may have met, or a zero.
+    fn is_doubtful(_state: Self::State) -> bool {
+        false
+    }
 }
 
 /// `x` folded over the axes where `reduced` holds, which stay with length 1.
 pub(crate) fn fold<T: Cell, F: Fold<T>>(x: &Value, reduced: &[bool]) -> Result<Value> {
     let kept: Vec<usize> = x.shape().iter().zip(reduced).map(|(&len, &gone)| if gone { 1 } else { len }).collect();
-    let states = Walk::new(View::<T>::new(x)?, reduced, &kept).fold::<F>();
+    let walk = Walk::new(View::<T>::new(x)?, reduced, &kept);
+    if walk.is_scattered() {
+        return fold::<T, F>(&x.clone().contiguous(), reduced);
+    }
+    let mut states = walk.fold::<F>();
+    if states.iter().any(|&state| F::is_doubtful(state)) {
+        states = walk.fold_in_order::<F>();
+    }
     Ok(value(&kept, states.into_iter().map(F::finish).collect()))
 }
 
@@ -76,6 +88,24 @@ impl<'a, T: Cell> Walk<'a, T> {
         } else {
             self.run::<F>(0..total, 0, &mut states);
         }
+        states
+    }
+
+    /// Whether rows are no neighbours in memory, and so many that it is faster to bring them in order first.
+    fn is_scattered(&self) -> bool {
+        self.total > CHUNK && self.nest.step()[0].abs() > 1 && self.x.len() >= self.total
+    }
+
+    /// One element after the other.
+    fn fold_in_order<F: Fold<T>>(&self) -> Vec<F::State> {
+        let mut states = vec![F::IDENTITY; self.results];
+        let [x_step, result_step] = self.nest.step();
+        self.nest.visit(0..self.total, &mut |_, len, [at, result]| {
+            for i in 0..len as isize {
+                let state = &mut states[(result as isize + i * result_step) as usize];
+                *state = F::step(*state, self.x[(at as isize + i * x_step) as usize]);
+            }
+        });
         states
     }
 
@@ -174,6 +204,10 @@ impl<T: Cell> Fold<T> for Sum {
     fn finish(state: T::Total) -> T {
         T::from_total(state)
     }
+
+    fn is_doubtful(state: T::Total) -> bool {
+        state.is_nan()
+    }
 }
 
 /// The product, wide for floats and wrapping for integers.
@@ -195,6 +229,10 @@ impl<T: Cell> Fold<T> for Product {
 
     fn finish(state: T::Total) -> T {
         T::from_total(state)
+    }
+
+    fn is_doubtful(state: T::Total) -> bool {
+        state.is_nan()
     }
 }
 

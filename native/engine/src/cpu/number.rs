@@ -53,6 +53,11 @@ pub(crate) trait Total: Copy + Send + Sync {
 
     /// Product.
     fn times(self, other: Self) -> Self;
+
+    /// Whether it is no number.
+    fn is_nan(self) -> bool {
+        false
+    }
 }
 
 /// An integer, whose arithmetic wraps.
@@ -92,6 +97,10 @@ impl Total for f64 {
 
     fn times(self, other: Self) -> Self {
         self * other
+    }
+
+    fn is_nan(self) -> bool {
+        f64::is_nan(self)
     }
 }
 
@@ -218,6 +227,10 @@ impl Total for Complex<f64> {
 
     fn times(self, other: Self) -> Self {
         self * other
+    }
+
+    fn is_nan(self) -> bool {
+        Complex::is_nan(self)
     }
 }
 

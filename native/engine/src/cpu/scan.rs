@@ -18,27 +18,42 @@ const BLOCK: usize = STRETCHES * LENGTH;
 /// Each prefix of `line` folded, in parts that start from the fold of all before.
 pub(crate) fn scan<T: Cell, F: Fold<T>>(line: &[T], out: &mut [F::Result]) {
     if line.len() <= CHUNK {
-        return scan_from::<T, F>(F::IDENTITY, line, out);
+        if F::is_doubtful(scan_from::<T, F>(F::IDENTITY, line, out)) {
+            scan_in_order::<T, F>(F::IDENTITY, line, out);
+        }
+        return;
     }
     let parts: Vec<&[T]> = line.chunks(CHUNK).collect();
     let mut starts = vec![F::IDENTITY; parts.len()];
     chunks(&mut starts, 1, &|i, start| start[0] = fold_slice::<T, F>(parts[i]));
     let mut state = F::IDENTITY;
     starts.iter_mut().for_each(|start| state = F::join(state, std::mem::replace(start, state)));
-    chunks(out, CHUNK, &|i, out| scan_from::<T, F>(starts[i], parts[i], out));
+    if F::is_doubtful(state) {
+        scan_in_order::<T, F>(F::IDENTITY, line, out);
+        return;
+    }
+    chunks(out, CHUNK, &|i, out| {
+        scan_from::<T, F>(starts[i], parts[i], out);
+    });
 }
 
-fn scan_from<T: Cell, F: Fold<T>>(mut state: F::State, line: &[T], out: &mut [F::Result]) {
+/// Scans on from `state`; answers the state at the end.
+fn scan_from<T: Cell, F: Fold<T>>(mut state: F::State, line: &[T], out: &mut [F::Result]) -> F::State {
     let (blocks, rest) = line.as_chunks::<BLOCK>();
     let (block_results, rest_results) = out.as_chunks_mut::<BLOCK>();
     vectorized(
         #[inline(always)]
         || state = scan_blocks::<T, F>(state, blocks, block_results),
     );
-    for (&x, out) in rest.iter().zip(rest_results) {
+    scan_in_order::<T, F>(state, rest, rest_results)
+}
+
+fn scan_in_order<T: Cell, F: Fold<T>>(mut state: F::State, line: &[T], out: &mut [F::Result]) -> F::State {
+    for (&x, out) in line.iter().zip(out) {
         state = F::step(state, x);
         *out = F::finish(state);
     }
+    state
 }
 
 #[inline(always)]

@@ -31,7 +31,13 @@ pub(super) fn conv(attrs: &Conv, mut call: Call<'_>) -> Result<Value> {
     if out.dtype.is_complex() {
         return bilinear(input, kernel, out.dtype, product);
     }
-    let compute = if matches!(out.dtype, Type::BF16 | Type::F16) { Type::F32 } else { out.dtype };
+    // f32 does not hold all integers of 32 bits.
+    let is_long = |value: &Value| value.dtype().is_int() && value.dtype().bits() >= 32;
+    let compute = match out.dtype {
+        Type::BF16 | Type::F16 => Type::F32,
+        Type::F32 if is_long(&input) || is_long(&kernel) => Type::F64,
+        other => other,
+    };
     cast(product(cast(input, compute)?, cast(kernel, compute)?)?, out.dtype)
 }
 

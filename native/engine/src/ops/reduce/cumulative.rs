@@ -16,6 +16,9 @@ pub(in crate::ops) fn cumulative(attrs: &Cumulative, mut call: Call<'_>) -> Resu
     if axis >= x.rank() {
         return Err(call.invalid(format!("axis {axis} of a tensor of rank {}", x.rank())));
     }
+    if out.dtype.is_complex() && matches!(fold, Fold::Max | Fold::Min) {
+        return Err(call.unsupported());
+    }
     let backwards = move |value: Value| if reverse { value.flip(&[axis]) } else { value };
     with_gradient(
         [cast(x, out.dtype)?],
