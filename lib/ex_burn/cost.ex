@@ -14,11 +14,13 @@ defmodule ExBurn.Cost do
   @brief 600_000
 
   # Nanoseconds for each element read or written on one core: by loops over vectors, by folds of long rows at the end and
-  # of others, whose elements may lie apart, by joining of short rows, and by any other operation on elements of any type.
+  # of others, whose elements may lie apart, by joining of short rows, by spreading operands over short rows, and by any
+  # other operation on elements of any type.
   @swift 0.25
   @long_fold 0.25
   @short_fold 8
   @joining 8
+  @spread 1
   @any 25
 
   # Elements of a long row.
@@ -109,6 +111,7 @@ defmodule ExBurn.Cost do
 
     cond do
       not Enum.all?(types, &(&1 in @swift_types)) -> @any
+      spreads?(op, operands, outputs) -> @spread * width(types)
       swift?(op, types) -> @swift * width(types)
       match?({:reduce, _}, op) -> fold(op, operands, outputs) * width(types)
       match?({join, _} when join in [:concatenate, :stack], op) -> @joining
@@ -129,6 +132,14 @@ defmodule ExBurn.Cost do
   defp swift?({join, %{axis: axis}}, _) when join in [:concatenate, :stack], do: axis == 0
   defp swift?({name, _}, _), do: name in @copying
   defp swift?(name, _), do: name in @copying or name in [:select, :clip, :cast]
+
+  # Whether an operand is spread over short rows, each of which starts a loop.
+  defp spreads?({:binary, name}, operands, [{_, shape}]) when name in @swift_binary do
+    short? = List.last(shape, 1) < @long
+    short? and Enum.any?(operands, fn {_, other} -> other not in [shape, []] end)
+  end
+
+  defp spreads?(_op, _operands, _outputs), do: false
 
   defp width(types),
     do: if(Enum.any?(types, &(&1 in [:u64, :s64, :f64])), do: 2, else: 1)

@@ -33,4 +33,14 @@ defmodule ExBurn.CostTest do
     refute brief?({:unary, :acos}, [many.(:f32)], [many.(:f32)])
     refute brief?({:binary, :pow}, [many.(:f32), many.(:f32)], [many.(:f32)])
   end
+
+  test "short rows take longer than long ones" do
+    rows = {:f32, [250_000, 2]}
+    refute brief?({:reduce, %{axes: [1]}}, [rows], [{:f32, [250_000]}])
+    refute brief?({:reduce, %{axes: [0]}}, [rows], [{:f32, [2]}])
+    assert brief?({:reduce, %{axes: nil}}, [rows], [{:f32, []}])
+    assert brief?({:binary, :add}, [rows, rows], [rows])
+    refute brief?({:binary, :add}, [{:f32, [250_000, 1]}, {:f32, [1, 2]}], [rows])
+    refute brief?({:stack, %{axis: 1}}, [{:f32, [250_000]}, {:f32, [250_000]}], [rows])
+  end
 end
