@@ -54,7 +54,6 @@ defmodule ExBurn.Properties.ReductionTest do
            end
          )}
       ] do
-    @tag skip: :reduce in ExBurn.Property.Missing.functions()
     property "reduce by #{name}" do
       same(
         source(unquote(fun)),

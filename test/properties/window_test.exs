@@ -14,7 +14,6 @@ defmodule ExBurn.Properties.WindowTest do
   property "window_min", do: same({Nx, :window_min}, windows(:real, :any))
 
   for name <- [:window_scatter_max, :window_scatter_min] do
-    @tag skip: name in ExBurn.Property.Missing.functions()
     property "#{name}", do: same({Nx, unquote(name)}, scattered(), {:norm, 16})
   end
 
@@ -32,7 +31,6 @@ defmodule ExBurn.Properties.WindowTest do
             end
           )
       ] do
-    @tag skip: :window_reduce in ExBurn.Property.Missing.functions()
     property "window_reduce by #{name}" do
       same(source(unquote(fun)), with_start(), {:norm, 32})
     end

@@ -6,7 +6,7 @@ defmodule ExBurn.Property.Generators do
   import StreamData
   require ExUnitProperties
 
-  alias ExBurn.Property.{Missing, Number, Operand}
+  alias ExBurn.Property.{Number, Operand}
 
   @unsigned for size <- [2, 4, 8, 16, 32, 64], do: {:u, size}
   @signed for size <- [2, 4, 8, 16, 32, 64], do: {:s, size}
@@ -20,7 +20,7 @@ defmodule ExBurn.Property.Generators do
   Types by kind: `:int`, `:bytes` (integers of whole bytes), `:float`, `:wide_float` (f32 and f64), `:complex`, `:real`
   (integers and floats), `:any`, a type itself; or a list of these.
   """
-  def types(kind), do: kind |> type_list() |> Kernel.--(Missing.types()) |> member_of()
+  def types(kind), do: kind |> type_list() |> member_of()
 
   defp type_list(:int), do: @unsigned ++ @signed
   defp type_list(:bytes), do: Enum.filter(@unsigned ++ @signed, fn {_, size} -> size >= 8 end)
@@ -35,7 +35,7 @@ defmodule ExBurn.Property.Generators do
   @doc """
   All types that operands have.
   """
-  def all_types, do: type_list(:any) |> Enum.uniq() |> Kernel.--(Missing.types())
+  def all_types, do: type_list(:any) |> Enum.uniq()
 
   @doc """
   Shapes of the given ranks, by default 0 to 4 and now and then more, with axes of up to `:largest` elements.

@@ -4,10 +4,10 @@ use std::f64::consts::LN_2;
 
 // Of the platform's C library, which the standard library links anyway and the BEAM takes its functions from.
 unsafe extern "C" {
-    /// The x with sinh(x) = self. The standard library's overflows.
+    /// The y with sinh(y) = x. The standard library's overflows.
     pub(crate) safe fn asinh(x: f64) -> f64;
 
-    /// The x with tanh(x) = self. The standard library's loses digits.
+    /// The y with tanh(y) = x. The standard library's loses digits.
     pub(crate) safe fn atanh(x: f64) -> f64;
 
     /// The error function.
@@ -17,9 +17,8 @@ unsafe extern "C" {
     pub(crate) safe fn erfc(x: f64) -> f64;
 }
 
-/// ln(1 + x): the logarithm of the sum, and what the sum lost over its slope there.
-///
-/// W. Kahan's method, as in the HP-15C Advanced Functions Handbook (1982), appendix.
+/// ln(1 + x): the logarithm of the rounded sum, less what rounding added to it, times the slope 1 / sum of the logarithm
+/// there. The rest of the Taylor series is below the last place.
 pub(crate) fn ln_1p(x: f64) -> f64 {
     let sum = 1.0 + x;
     if sum == 1.0 {
@@ -31,8 +30,9 @@ pub(crate) fn ln_1p(x: f64) -> f64 {
     }
 }
 
-/// The x from 0 with cosh(x) = self, ln(x + sqrt(x^2 - 1)), in the form that keeps the digits of `x`: near 1 by the distance from 1, in the middle by the
-/// distance of the root from x, far away, where the square may overflow, without the root. NaN below 1.
+/// The y from 0 with cosh(y) = x, ln(x + sqrt(x^2 - 1)), in the form that keeps the digits of `x`: near 1 by the distance
+/// from 1, in the middle by the distance of the root from x, far away, where the square may overflow, without the root.
+/// NaN below 1.
 pub(crate) fn acosh(x: f64) -> f64 {
     const FAR: f64 = (1u32 << 28) as f64;
     let above = x - 1.0;
