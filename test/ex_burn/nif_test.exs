@@ -102,7 +102,7 @@ defmodule ExBurn.NIFTest do
     f32 = %{dtype: :f32, shape: [2]}
     instruction = %{op: {:unary, :exp}, inputs: [0], outputs: [f32]}
     program = %{inputs: [f32], instructions: [instruction], outputs: [1]}
-    assert {:ok, _} = NIF.program_new(program, [])
+    assert {:ok, _} = NIF.program_new(program, [], [])
 
     for broken <- [
           %{program | outputs: [2]},
@@ -114,16 +114,16 @@ defmodule ExBurn.NIFTest do
           Map.delete(program, :outputs),
           :nonsense
         ] do
-      assert {:error, {:invalid, %{reason: _}}} = NIF.program_new(broken, [])
+      assert {:error, {:invalid, %{reason: _}}} = NIF.program_new(broken, [], [])
     end
   end
 
   test "programs nested too deep for a stack are refused" do
-    assert {:ok, program} = NIF.program_new(Enum.at(nested_programs(), 20), [])
+    assert {:ok, program} = NIF.program_new(Enum.at(nested_programs(), 20), [], [])
     assert {:ok, [_]} = NIF.program_run(program, [tensor(1.0)])
 
     assert {:error, {:invalid, %{reason: "nested deeper than 127 levels" <> _}}} =
-             NIF.program_new(Enum.at(nested_programs(), 5000), [])
+             NIF.program_new(Enum.at(nested_programs(), 5000), [], [])
   end
 
   test "terms nested too deep for a stack are refused wherever they stand" do
@@ -135,7 +135,7 @@ defmodule ExBurn.NIFTest do
             NIF.instruction_run({:reduce, Map.put(reduce, :no_such_field, nested)}, [], [])
           end,
           fn -> NIF.manifest_to_json(%{no_such_field: nested}) end,
-          fn -> NIF.program_new(%{no_such_field: nested}, []) end
+          fn -> NIF.program_new(%{no_such_field: nested}, [], []) end
         ] do
       assert {:error, {:invalid, %{reason: "nested deeper than 127 levels"}}} = call.()
     end
@@ -144,7 +144,7 @@ defmodule ExBurn.NIFTest do
   test "what is nested as deep as may be can be kept in a file" do
     {:ok, program} =
       nested_programs()
-      |> Stream.map(&NIF.program_new(&1, []))
+      |> Stream.map(&NIF.program_new(&1, [], []))
       |> Enum.take_while(&match?({:ok, _}, &1))
       |> List.last()
 
@@ -154,7 +154,7 @@ defmodule ExBurn.NIFTest do
 
   test "a program refuses inputs of other types" do
     f32 = %{dtype: :f32, shape: [2]}
-    {:ok, program} = NIF.program_new(%{inputs: [f32], instructions: [], outputs: [0]}, [])
+    {:ok, program} = NIF.program_new(%{inputs: [f32], instructions: [], outputs: [0]}, [], [])
 
     assert {:error, {:mismatch, %{expected: {"f32", [2]}, got: {"f32", [3]}}}} =
              NIF.program_run(program, [tensor([1.0, 2.0, 3.0])])

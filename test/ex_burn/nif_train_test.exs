@@ -35,7 +35,7 @@ defmodule ExBurn.NIFTrainTest do
       outputs: if(kind == :step, do: [7, 8, 10], else: [7, 8])
     }
 
-    ok!(NIF.program_new(program, []))
+    ok!(NIF.program_new(program, [], []))
   end
 
   defp config(changes \\ %{}) do

@@ -35,7 +35,7 @@ defmodule ExBurn.Hostile do
     f32 = %{dtype: :f32, shape: [2]}
     double = %{op: {:binary, :add}, inputs: [0, 0], outputs: [f32]}
     program = %{inputs: [f32], instructions: [double], outputs: [1]}
-    {:ok, executable} = NIF.program_new(program, [])
+    {:ok, executable} = NIF.program_new(program, [], [])
 
     %{
       tensors: [deep, strided, complex, packed, freed | tensors],
@@ -229,7 +229,7 @@ defmodule ExBurn.Hostile do
       Enum.random(["", "{}", "[", <<255>>, ~s({"inputs":[],"instructions":[],"outputs":[0]})])
 
     Enum.random([
-      {:program_new, [program, captures]},
+      {:program_new, [program, captures, []]},
       {:program_from_json, [json, captures]},
       {:program_to_json, [world.executable]},
       {:program_text, [world.executable]},

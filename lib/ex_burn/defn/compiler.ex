@@ -76,7 +76,7 @@ defmodule ExBurn.Defn.Compiler do
   """
   @spec native(Lowering.lowered()) :: reference()
   def native(%{program: program, captures: captures}) do
-    Error.unwrap!(NIF.program_new(program, Enum.map(captures, &Backend.ref/1)))
+    Error.unwrap!(NIF.program_new(program, Enum.map(captures, &Backend.ref/1), []))
   end
 
   @doc """

@@ -164,7 +164,7 @@ defmodule ExBurn.Model.Forward do
 
   defp prepare(%Model{forward: %{template: nil}} = model, batch) do
     %{program: program, captures: captures} = trace(model, batch)
-    Error.unwrap!(NIF.program_new(program, Enum.map(captures, &Backend.ref/1)))
+    Error.unwrap!(NIF.program_new(program, Enum.map(captures, &Backend.ref/1), []))
   end
 
   defp prepare(%Model{forward: forward}, batch) do

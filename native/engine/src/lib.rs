@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod memory;
 pub mod ops;
 pub mod packing;
+pub mod passes;
 pub mod panics;
 pub mod program;
 pub mod scalar;

@@ -108,8 +108,16 @@ pub(crate) fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) ->
 
 /// Prepares a program; `captures` are the values of its last inputs.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn program_new(program: Term<'_>, captures: Tensors) -> Result<ResourceArc<Executable>, NifError> {
-    guard("program", || executable(&decode("program", program)?, &captures))
+fn program_new(
+    program: Term<'_>,
+    captures: Tensors,
+    disabled: Vec<String>,
+) -> Result<ResourceArc<Executable>, NifError> {
+    guard("program", || {
+        let captures = values("program", &captures)?;
+        let executable = exec::Executable::optimised(&decode("program", program)?, captures, &disabled)?;
+        Ok(ResourceArc::new(Executable(Arc::new(executable))))
+    })
 }
 
 /// Prepares a program from its JSON form.

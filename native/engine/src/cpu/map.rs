@@ -11,7 +11,7 @@ use burn_std::Bytes;
 
 use super::block::{BLOCK, Blocks, build, is_own, own, vectorized};
 use super::tasks::{CHUNK, chunks};
-use super::{Cell, Float, Number, View, value};
+use super::{Cell, Number, View, value};
 use crate::error::Result;
 use crate::value::Value;
 
@@ -28,38 +28,6 @@ pub(crate) fn map<T: Cell, R: Cell>(x: &Value, f: impl Fn(T) -> R + Sync) -> Res
             #[inline(always)]
             || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x))),
         )
-    })
-}
-
-/// `f` of each element, in the memory of `x` where nobody else holds it.
-pub(crate) fn update<T: Number>(x: Value, f: impl Fn(T) -> T + Sync) -> Result<Value> {
-    update_blocks(x, &|xs, out| {
-        vectorized(
-            #[inline(always)]
-            || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x))),
-        )
-    })
-}
-
-/// [`update`] by `usual`, but by `exact` where an element `is_rare`.
-pub(crate) fn update_unless<T: Number>(
-    x: Value,
-    usual: impl Fn(T) -> T + Sync,
-    is_rare: impl Fn(T) -> bool + Sync,
-    exact: impl Fn(T) -> T + Sync,
-) -> Result<Value> {
-    update_blocks(x, &|xs, out| {
-        let mut any = false;
-        vectorized(
-            #[inline(always)]
-            || {
-                xs.iter().zip(&mut *out).for_each(|(&x, r)| write(r, usual(x)));
-                any = xs.iter().fold(false, |any, &x| any | is_rare(x));
-            },
-        );
-        if any {
-            xs.iter().zip(out).filter(|&(&x, _)| is_rare(x)).for_each(|(&x, r)| write(r, exact(x)));
-        }
     })
 }
 
@@ -83,21 +51,12 @@ pub(crate) fn combine<T: Number>(a: Value, b: Value, f: impl Fn(T, T) -> T + Syn
     })
 }
 
-/// [`combine`] by a real function, rounded once.
-pub(crate) fn combine_real<T: Float>(
-    a: Value,
-    b: Value,
-    f: impl Fn(T::Math, T::Math) -> T::Math + Sync,
-) -> Result<Value> {
-    combine::<T>(a, b, |x, y| T::round_from(f(x.math(), y.math())))
-}
-
 #[inline(always)]
-fn write<T>(place: &mut MaybeUninit<T>, element: T) {
+pub(super) fn write<T>(place: &mut MaybeUninit<T>, element: T) {
     place.write(element);
 }
 
-fn map_blocks<T: Cell, R: Cell>(x: &Value, kernel: MapFn<'_, T, R>) -> Result<Value> {
+pub(super) fn map_blocks<T: Cell, R: Cell>(x: &Value, kernel: MapFn<'_, T, R>) -> Result<Value> {
     if let Some((xs, layout)) = few::<T>(x) {
         return Ok(plain(layout, build(xs.len(), &|_, out| kernel(xs, out))));
     }
@@ -134,7 +93,7 @@ fn plain<R: Cell>(layout: &Layout, data: Vec<R>) -> Value {
     Value::from_flex(R::TYPE, FlexTensor::new(Bytes::from_elems(data), layout, R::TYPE.storage()))
 }
 
-fn update_blocks<T: Number>(mut x: Value, kernel: MapFn<'_, T, T>) -> Result<Value> {
+pub(super) fn update_blocks<T: Number>(mut x: Value, kernel: MapFn<'_, T, T>) -> Result<Value> {
     let Some(memory) = own::<T>(&mut x) else { return map_blocks(&x, kernel) };
     chunks(memory, CHUNK, &|_, part| {
         let mut buffer = Vec::new();
@@ -145,7 +104,7 @@ fn update_blocks<T: Number>(mut x: Value, kernel: MapFn<'_, T, T>) -> Result<Val
     Ok(x)
 }
 
-fn zip_blocks<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, kernel: ZipFn<'_, A, B, R>) -> Result<Value> {
+pub(super) fn zip_blocks<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, kernel: ZipFn<'_, A, B, R>) -> Result<Value> {
     if let (Some((xs, layout)), Some((ys, _))) = (few::<A>(a), few::<B>(b)) {
         return Ok(plain(layout, build(xs.len(), &|_, out| kernel(xs, ys, out))));
     }
@@ -161,7 +120,7 @@ fn zip_blocks<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, kernel: ZipFn<'_,
     Ok(value(&a.shape(), out))
 }
 
-fn combine_blocks<T: Number>(a: Value, b: Value, kernel: ZipFn<'_, T, T, T>) -> Result<Value> {
+pub(super) fn combine_blocks<T: Number>(a: Value, b: Value, kernel: ZipFn<'_, T, T, T>) -> Result<Value> {
     if is_own::<T>(&a) {
         combine_into(a, &b, kernel)
     } else if is_own::<T>(&b) {

@@ -11,6 +11,7 @@ mod conv;
 mod crew;
 mod dot;
 mod fold;
+mod kernel;
 mod lines;
 mod map;
 mod nest;
@@ -22,6 +23,7 @@ mod sort;
 pub(crate) mod special;
 mod stored;
 mod take;
+pub(crate) mod tape;
 mod tasks;
 mod view;
 mod window;
@@ -32,7 +34,8 @@ pub(crate) use conv::{Geometry, convolve, images_gradient, kernel_gradient};
 pub(crate) use dot::matmul;
 pub(crate) use fold::{All, Any, Fold, Max, Min, Product, Sum, fold};
 pub(crate) use lines::lines;
-pub(crate) use map::{any, combine, combine_real, map, update, update_unless, zip};
+pub(crate) use kernel::{Kernel, Map, Zip};
+pub(crate) use map::{any, combine, map, zip};
 pub(crate) use number::{
     Cell, Float, Int, Number, Total, for_cell, for_complex, for_float, for_int, for_number, for_types,
 };

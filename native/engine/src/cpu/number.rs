@@ -34,6 +34,21 @@ pub(crate) trait Number: Cell + Element + PartialOrd {
     /// An unsigned integer of the width of the number that orders as numbers do, the two zeros alike; NaN above all.
     fn rank(self) -> u64;
 
+    /// Wrapped, or rounded to nearest.
+    fn from_i64(wide: i64) -> Self;
+
+    /// Wrapped, or rounded to nearest.
+    fn from_u64(wide: u64) -> Self;
+
+    /// Truncated as [`truncate`] does, or rounded to nearest.
+    fn from_f32(single: f32) -> Self;
+
+    /// Truncated as [`truncate`] does, or rounded to nearest.
+    fn from_f64(wide: f64) -> Self;
+
+    /// As a number of another type.
+    fn convert<R: Number>(self) -> R;
+
     /// True for NaN alone.
     fn is_unordered(self) -> bool {
         self.partial_cmp(&self).is_none()
@@ -82,9 +97,20 @@ pub(crate) trait Float: Number {
 
     /// The value as an `f64`.
     fn to_f64(self) -> f64;
+}
 
-    /// Rounded to nearest.
-    fn from_f64(wide: f64) -> Self;
+/// The whole part of a float: NaN as zero, infinities as the ends of the type, other numbers out of range wrapped.
+fn truncate<I: Int>(x: f64) -> I {
+    /// From here on, a float is a multiple of 2^64: all of its low bits are zero.
+    const COARSE: f64 = (1u128 << 117) as f64;
+    const SMALL: f64 = (1u64 << 63) as f64;
+    match x {
+        f64::INFINITY => I::max_value(),
+        f64::NEG_INFINITY => I::min_value(),
+        _ if x.abs() < SMALL => I::wrap((x as i64).into()),
+        _ if x.abs() < COARSE => I::wrap(x as i128),
+        _ => I::zero(),
+    }
 }
 
 impl Total for f64 {
@@ -126,6 +152,31 @@ macro_rules! ints {
             fn rank(self) -> u64 {
                 (self as u64).wrapping_sub($t::MIN as u64)
             }
+
+            #[inline(always)]
+            fn from_i64(wide: i64) -> Self {
+                wide as $t
+            }
+
+            #[inline(always)]
+            fn from_u64(wide: u64) -> Self {
+                wide as $t
+            }
+
+            #[inline(always)]
+            fn from_f32(single: f32) -> Self {
+                truncate(single.into())
+            }
+
+            #[inline(always)]
+            fn from_f64(wide: f64) -> Self {
+                truncate(wide)
+            }
+
+            #[inline(always)]
+            fn convert<R: Number>(self) -> R {
+                if $t::MIN == 0 { R::from_u64(self as u64) } else { R::from_i64(self as i64) }
+            }
         }
 
         impl Cell for $t {
@@ -157,7 +208,7 @@ macro_rules! ints {
 ints!(u8 U8 u16 U16 u32 U32 u64 U64 i8 S8 i16 S16 i32 S32 i64 S64);
 
 macro_rules! floats {
-    ($($t:ident $dtype:ident $math:ident, |$x:ident| $to:expr, $from:expr, $to_f64:expr, $from_f64:expr;)*) => {$(
+    ($($t:ident $dtype:ident $math:ident, |$x:ident| $to:expr, $from:expr, $to_f64:expr, $from_f64:expr, $from_f32:expr, $convert:ident;)*) => {$(
         impl Number for $t {
             const LOWEST: Self = $t::NEG_INFINITY;
             const HIGHEST: Self = $t::INFINITY;
@@ -169,6 +220,31 @@ macro_rules! floats {
                 let negative = u64::from(self.is_sign_negative()).wrapping_neg();
                 let rank = zero.wrapping_add((size ^ negative).wrapping_sub(negative));
                 if self.is_nan() { zero | (zero - 1) } else { rank }
+            }
+
+            #[inline(always)]
+            fn from_i64(wide: i64) -> Self {
+                Self::round_from(wide as $math)
+            }
+
+            #[inline(always)]
+            fn from_u64(wide: u64) -> Self {
+                Self::round_from(wide as $math)
+            }
+
+            #[inline(always)]
+            fn from_f32($x: f32) -> Self {
+                $from_f32
+            }
+
+            #[inline(always)]
+            fn from_f64($x: f64) -> Self {
+                $from_f64
+            }
+
+            #[inline(always)]
+            fn convert<R: Number>(self) -> R {
+                R::$convert(self.math())
             }
         }
 
@@ -202,19 +278,15 @@ macro_rules! floats {
                 let $x = self;
                 $to_f64
             }
-
-            fn from_f64($x: f64) -> Self {
-                $from_f64
-            }
         }
     )*};
 }
 
 floats! {
-    f32 F32 f32, |x| x, x, x.into(), x as f32;
-    f64 F64 f64, |x| x, x, x, x;
-    f16 F16 f32, |x| x.to_f32(), f16::from_f32(x), f16::to_f64(x), f16::from_f64(x);
-    bf16 BF16 f32, |x| x.to_f32(), bf16::from_f32(x), bf16::to_f64(x), bf16::from_f64(x);
+    f32 F32 f32, |x| x, x, x.into(), x as f32, x, from_f32;
+    f64 F64 f64, |x| x, x, x, x, x.into(), from_f64;
+    f16 F16 f32, |x| x.to_f32(), f16::from_f32(x), f16::to_f64(x), f16::from_f64(x), f16::from_f32(x), from_f32;
+    bf16 BF16 f32, |x| x.to_f32(), bf16::from_f32(x), bf16::to_f64(x), bf16::from_f64(x), bf16::from_f32(x), from_f32;
 }
 
 impl Total for Complex<f64> {

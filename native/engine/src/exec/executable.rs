@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::Plan;
+use crate::passes;
 use crate::program::Program;
 use crate::types::TensorType;
 use crate::value::Value;
@@ -28,6 +29,15 @@ pub struct Executable {
 }
 
 impl Executable {
+    /// Prepares `program`, whose last inputs are `captures`, after all [passes] but those named.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executable::new`] and [`passes::optimise`].
+    pub fn optimised(program: &Program, captures: Vec<Value>, disabled: &[String]) -> Result<Self> {
+        Self::new(&passes::optimise(program, disabled)?, captures)
+    }
+
     /// Prepares `program`, whose last inputs are `captures`.
     ///
     /// # Errors

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::lift::lift;
-use crate::ops::{self, Call};
+use crate::cpu::tape::Tape;
+use crate::ops::{self, Call, fused};
 use crate::program::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
 use crate::value::Value;
 
@@ -28,6 +29,7 @@ struct Step {
     /// Results that nobody reads.
     unused: Vec<usize>,
     nested: Vec<Plan>,
+    tape: Option<Arc<Tape>>,
 }
 
 impl Plan {
@@ -67,8 +69,14 @@ impl Plan {
         self.unused_inputs.iter().for_each(|&id| values[id] = None);
         for (instruction, step) in self.program.instructions.iter().zip(self.steps.iter()) {
             let inputs = step.operands(instruction, &mut values)?;
-            let call =
-                Call { op: &instruction.op, inputs, outputs: &instruction.outputs, nested: &step.nested, device };
+            let call = Call {
+                op: &instruction.op,
+                inputs,
+                outputs: &instruction.outputs,
+                nested: &step.nested,
+                tape: step.tape.as_deref(),
+                device,
+            };
             values.extend(ops::run(call)?.into_iter().map(Some));
             step.unused.iter().for_each(|&id| values[id] = None);
         }
@@ -100,7 +108,11 @@ impl Step {
             Some(fold) => vec![Plan::new(&fold)?],
             None => instruction.op.nested().into_iter().map(Plan::new).collect::<Result<Vec<_>>>()?,
         };
-        Ok(Self { last_use, first_output, unused, nested })
+        let tape = match &instruction.op {
+            Op::Fused(attrs) => fused::compile(attrs).map(Arc::new),
+            _ => None,
+        };
+        Ok(Self { last_use, first_output, unused, nested, tape })
     }
 
     fn operands(&self, instruction: &Instruction, values: &mut [Option<Value>]) -> Result<Vec<Value>> {

@@ -1,10 +1,8 @@
 //! Changes of element type.
 
-use burn_backend::ops::{FloatTensorOps, IntTensorOps};
-use burn_dispatch::Dispatch;
 use num_complex::Complex;
 
-use crate::cpu::{self, Float, Int, for_float, for_int};
+use crate::cpu::{self, Float, Int, Kernel, Map, Number, for_float, for_int, for_number};
 use crate::error::{Error, Result};
 use crate::float8::Format;
 use crate::ops::Call;
@@ -86,27 +84,22 @@ fn refuse_gradient(value: &Value, dtype: Type) -> Result<()> {
     Err(Error::invalid("as_type", format!("autodiff follows real numbers of 16 bits and more, not {dtype}")))
 }
 
-/// Between types that Burn computes in.
+/// Between types that are computed in. The gradient passes between floats.
 fn cast_plain(value: Value, dtype: Type) -> Result<Value> {
-    match (value.dtype().is_float(), dtype.is_float()) {
-        (true, true) => {
-            let float = dtype.storage().into();
-            let forward = |[x]: [Value; 1]| Ok(Value::new(dtype, Dispatch::float_cast(x.into_tensor(), float)));
-            with_gradient([value], forward, |_, _| Box::new(|_, g| Ok(g)))
-        }
-        (true, false) => {
-            let x = value.untracked();
-            for_float!(x.dtype(), F => for_int!(dtype, I => cpu::map(&x, truncate::<F, I>)))
-        }
-        (false, true) => {
-            let float = dtype.storage().into();
-            Ok(Value::new(dtype, Dispatch::int_into_float(value.untracked().into_tensor(), float)))
-        }
-        (false, false) => {
-            let x = value.untracked();
-            for_int!(x.dtype(), I => for_int!(dtype, J => cpu::map(&x, |x: I| J::wrap(x.widen()))))
-        }
+    let run = |[x]: [Value; 1]| for_number!(x.dtype(), T => for_number!(dtype, R => conversion::<T, R>().map(&x)));
+    match value.dtype().is_float() && dtype.is_float() {
+        true => with_gradient([value], run, |_, _| Box::new(|_, g| Ok(g))),
+        false => run([value.untracked()]),
     }
+}
+
+/// The loop that casts, between types that are computed in.
+pub(super) fn kernel(from: Type, to: Type) -> Option<Kernel> {
+    for_number!(from, T => for_number!(to, R => Ok(conversion::<T, R>().kernel()))).ok()
+}
+
+fn conversion<T: Number, R: Number>() -> Map<T, R> {
+    Map::new(|x: T| x.convert::<R>())
 }
 
 fn to_complex(value: Value, dtype: Type) -> Result<Value> {
@@ -139,7 +132,7 @@ fn narrow(x: &Value, dtype: Type) -> Result<Value> {
     cpu::reinterpret(&bytes?, dtype)
 }
 
-/// [`truncate`] to a sub-byte integer.
+/// The whole part of a float as a sub-byte integer.
 fn truncate_byte<F: Float>(x: F, dtype: Type) -> u8 {
     let extreme = |below_zero: bool| match (dtype.class(), below_zero) {
         (Class::Signed, _) => (1u8 << (dtype.bits() - 1)).wrapping_sub(u8::from(!below_zero)),
@@ -153,21 +146,7 @@ fn truncate_byte<F: Float>(x: F, dtype: Type) -> u8 {
     };
     let byte = match x.to_f64() {
         wide if wide.is_infinite() => extreme(wide < 0.0),
-        _ => truncate::<F, i64>(x) as u8,
+        wide => i64::from_f64(wide) as u8,
     };
     wrap_byte(dtype, byte)
-}
-
-fn truncate<F: Float, I: Int>(x: F) -> I {
-    /// From here on, a float is a multiple of 2^64: all of its low bits are zero.
-    const COARSE: f64 = (1u128 << 117) as f64;
-    const SMALL: f64 = (1u64 << 63) as f64;
-    let x = x.to_f64();
-    match x {
-        f64::INFINITY => I::max_value(),
-        f64::NEG_INFINITY => I::min_value(),
-        _ if x.abs() < SMALL => I::wrap((x as i64).into()),
-        _ if x.abs() < COARSE => I::wrap(x as i128),
-        _ => I::zero(),
-    }
 }

@@ -3,7 +3,7 @@
 //! All results are folded side by side. One step takes one element of each, as a vector, and runs the program once, when it
 //! could be made one of vectors; else once for each result.
 
-use crate::cpu::{self, Float, for_float};
+use crate::cpu::{self, Float, Number as _, for_float};
 use crate::error::Result;
 use crate::exec::{Plan, check_stopped};
 use crate::ops::autodiff::is_tracked;

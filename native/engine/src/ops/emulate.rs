@@ -73,6 +73,7 @@ fn takes_packed(op: &Op) -> bool {
             | Op::Cond(_)
             | Op::StopGrad
             | Op::CustomGrad(_)
+            | Op::Fused(_)
             | Op::Hook(_)
             | Op::RuntimeCall(_)
     )

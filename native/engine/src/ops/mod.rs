@@ -15,6 +15,7 @@ mod custom_reduce;
 mod dot;
 mod emulate;
 mod fft;
+pub(crate) mod fused;
 mod gradient;
 mod index;
 mod linalg;
@@ -29,6 +30,7 @@ mod unary;
 mod window;
 mod window_scatter;
 
+use crate::cpu::tape::Tape;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::Plan;
@@ -50,6 +52,8 @@ pub struct Call<'a> {
     pub outputs: &'a [TensorType],
     /// Prepared forms of the programs inside the operation, in the order of [`Op::nested`]; a custom fold may be one of vectors.
     pub nested: &'a [Plan],
+    /// The region of a [`Op::Fused`] made ready, where it can be.
+    pub(crate) tape: Option<&'a Tape>,
     /// Where results are made.
     pub device: &'a Device,
 }
@@ -84,6 +88,11 @@ impl Call<'_> {
     pub fn invalid(&self, reason: impl std::fmt::Display) -> Error {
         Error::invalid(self.op.name(), reason)
     }
+}
+
+/// The error for an operation that has no kernel for elements like those of `x`.
+fn unsupported(op: impl Into<&'static str>, x: &Value) -> Error {
+    Error::Unsupported { op: op.into().into(), dtype: x.dtype(), device: x.device().to_string() }
 }
 
 /// Runs one operation and checks its results against their declared types.
@@ -160,6 +169,7 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         Op::CustomWindowReduce(attrs) => one(custom_reduce::window_reduce(attrs, call)),
         Op::WindowScatter(attrs) => one(window_scatter::scatter(attrs, call)),
         Op::AllClose(attrs) => one(all_close::all_close(attrs, call)),
+        Op::Fused(attrs) => fused::run(attrs, call),
         Op::Hook(_) | Op::RuntimeCall(_) => Err(call.unsupported()),
     }
 }

@@ -1,11 +1,12 @@
 //! Choices between elements.
 
-use crate::cpu::{self, Int, for_int};
+use crate::cpu::tape::Tape;
+use crate::cpu::{self, Int, Kernel, for_int, for_number};
 use crate::error::{Error, Result};
 use crate::ops::gradient::with_gradient;
 use crate::ops::promote::operand;
 use crate::ops::real::{Real, Test};
-use crate::ops::{Call, binary};
+use crate::ops::{Call, binary, unary};
 use crate::program::Binary;
 use crate::scalar;
 use crate::types::Type;
@@ -16,19 +17,36 @@ pub(super) fn select(mut call: Call<'_>) -> Result<Value> {
     let [condition, on_true, on_false] = call.args()?;
     let out = call.out()?;
     let condition = condition.untracked();
-    let mask = operand("select", condition.clone(), condition.dtype(), &out.shape)?.truth();
+    let condition = operand("select", condition.clone(), condition.dtype(), &out.shape)?;
     let place = |value| operand("select", value, out.dtype, &out.shape);
-    let chosen = mask.clone();
     with_gradient(
         [on_true, on_false],
-        |[on_true, on_false]| Ok(place(on_false)?.mask_where(chosen, place(on_true)?)),
+        |[on_true, on_false]| choose(condition.clone(), place(on_true)?, place(on_false)?),
         |_, _| {
+            let mask = condition.clone().truth();
             Box::new(move |i, g| {
                 let g = Real::new(&g)?;
                 Ok(if i == 0 { g.keep(mask.clone(), 0.0) } else { g.replace(mask.clone(), 0.0) }.value())
             })
         },
     )
+}
+
+/// The second of three plain values of one shape where the first is not zero, the third elsewhere.
+fn choose(condition: Value, on_true: Value, on_false: Value) -> Result<Value> {
+    let dtype = on_true.dtype();
+    let packed = condition.dtype().is_packed() || condition.dtype().is_complex();
+    if packed || dtype.is_complex() || on_true.is_empty() {
+        return Ok(on_false.mask_where(condition.truth(), on_true));
+    }
+    let condition = unary::truth(condition)?;
+    let stored = if dtype.is_packed() && dtype.is_float() { Type::U8 } else { dtype.widened() };
+    let shape = on_true.shape();
+    let kernel = for_number!(stored, T => Ok(Kernel::select::<T>()))?;
+    let inputs = vec![condition, on_true.relabel(stored), on_false.relabel(stored)];
+    let results = Tape::single(kernel, shape).run(inputs)?;
+    let chosen = results.and_then(|mut results| results.pop());
+    chosen.map(|value| value.relabel(dtype)).ok_or_else(|| Error::invalid("select", "has no result"))
 }
 
 /// The first operand held between two scalars, the lower one giving way to the upper one. NaN stays NaN.

@@ -495,3 +495,29 @@ pub struct Callback {
     /// Number the host gave to the function.
     pub id: u64,
 }
+
+/// How many elements a value of a fused region has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// As many as the region.
+    Whole,
+    /// One for each row.
+    Row,
+    /// One in all.
+    One,
+}
+
+/// Elementwise operations, and folds of rows, that run as one. Operands: those of the body, which broadcast to the region
+/// as their extents say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fused {
+    /// Length of each axis of the region.
+    pub shape: Vec<usize>,
+    /// How many of the last axes make a row; 0 where nothing is folded.
+    pub row_axes: usize,
+    /// How many elements each operand has.
+    pub extents: Vec<Extent>,
+    /// The operations.
+    pub body: Program,
+}

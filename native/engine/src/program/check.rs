@@ -91,6 +91,15 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
             expect_types(&op, "the fold takes", body.inputs.iter(), &takes)?;
             expect_types(&op, "the fold answers", body.output_types().iter(), &[&scalar])
         }
+        Op::Fused(fused) => {
+            expect_types(&op, "its region takes", fused.body.inputs.iter(), &operands)?;
+            expect_types(&op, "its region answers", fused.body.output_types().iter(), &outputs)?;
+            expect_count(&op, "its region knows the extents of", fused.extents.len(), operands.len())?;
+            match fused.row_axes <= fused.shape.len() {
+                true => Ok(()),
+                false => Err(Error::invalid(op, "its rows have more axes than the region")),
+            }
+        }
         _ => Ok(()),
     }
 }

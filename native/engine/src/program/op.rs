@@ -60,6 +60,7 @@ pub enum Op {
     Cond(Cond),
     StopGrad,
     CustomGrad(CustomGrad),
+    Fused(Fused),
     Hook(Callback),
     RuntimeCall(Callback),
 }
@@ -94,6 +95,7 @@ impl Op {
             Op::While(op) => vec![&op.condition, &op.body],
             Op::Cond(op) => op.predicates.iter().chain(&op.branches).collect(),
             Op::CustomGrad(op) => vec![&op.backward],
+            Op::Fused(op) => vec![&op.body],
             _ => vec![],
         }
     }

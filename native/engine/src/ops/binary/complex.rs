@@ -6,6 +6,7 @@ use crate::cpu::complex::{divide, pow};
 use crate::cpu::{self, Cell, for_complex};
 use crate::error::{Error, Result};
 use crate::ops::promote::operand;
+use crate::ops::unsupported;
 use crate::program::Binary;
 use crate::types::TensorType;
 use crate::value::Value;
@@ -17,7 +18,7 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
         return atan2(&left, &right, out);
     }
     let Some(f) = function(op) else {
-        return Err(Error::Unsupported { op: name.into(), dtype: out.dtype, device: left.device().to_string() });
+        return Err(unsupported(op, &left));
     };
     for_complex!(out.dtype, T => cpu::zip(&left, &right, |a: T, b: T| T::from_total(f(a.total(), b.total()))))
 }

@@ -2,18 +2,20 @@
 
 use num_traits::Float as _;
 
-use crate::cpu::{self, Float, for_float};
+use crate::cpu::{Float, Kernel, Zip, for_float};
 use crate::error::{Error, Result};
-use crate::ops::cast;
+use crate::ops::{cast, unsupported};
 use crate::ops::gradient::{Rule, with_gradient};
-use crate::ops::promote::{merge, operand};
+use crate::ops::promote::{common, merge, operand, settle};
 use crate::ops::real::{Real, Test};
 use crate::program::{Binary, Unary};
-use crate::types::TensorType;
+use crate::types::{TensorType, Type};
 use crate::value::Value;
 
 pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
-    let dtype = merge(merge(left.dtype(), right.dtype()), out.dtype);
+    let float = merge(merge(left.dtype(), right.dtype()), out.dtype);
+    let (left, right) = (settle(left, float)?, settle(right, float)?);
+    let dtype = common(left.dtype(), right.dtype(), out.dtype);
     let place = |value| operand(op.into(), value, dtype, &out.shape);
     with_gradient(
         [left, right],
@@ -24,22 +26,32 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
 
 /// The function `op` of two plain values of one float type and shape.
 fn apply(op: Binary, left: Value, right: Value) -> Result<Value> {
-    for_float!(left.dtype(), T => kernel::<T>(op, left, right))
+    for_float!(left.dtype(), T => of::<T>(op).ok_or_else(|| unsupported(op, &left))?.combine(left, right))
 }
 
-fn kernel<T: Float>(op: Binary, left: Value, right: Value) -> Result<Value> {
-    match op {
-        Binary::Add => cpu::combine_real::<T>(left, right, |a, b| a + b),
-        Binary::Atan2 => cpu::combine::<T>(left, right, |a, b| T::from_f64(a.to_f64().atan2(b.to_f64()))),
-        Binary::Divide => cpu::combine_real::<T>(left, right, |a, b| a / b),
-        Binary::Max => cpu::combine(left, right, |a: T, b: T| if a > b || a.is_unordered() { a } else { b }),
-        Binary::Min => cpu::combine(left, right, |a: T, b: T| if a < b || a.is_unordered() { a } else { b }),
-        Binary::Multiply => cpu::combine_real::<T>(left, right, |a, b| a * b),
-        Binary::Pow => cpu::combine_real::<T>(left, right, |a, b| a.powf(b)),
-        Binary::Remainder => cpu::combine_real::<T>(left, right, |a, b| a % b),
-        Binary::Subtract => cpu::combine_real::<T>(left, right, |a, b| a - b),
-        _ => Err(Error::Unsupported { op: <&str>::from(op).into(), dtype: T::TYPE, device: left.device().to_string() }),
-    }
+/// The loop over the function `op` of operands of the float type `dtype`.
+pub(super) fn kernel(op: Binary, dtype: Type) -> Option<Kernel> {
+    for_float!(dtype, T => Ok(of::<T>(op)?.kernel())).ok()
+}
+
+fn of<T: Float>(op: Binary) -> Option<Zip<T, T, T>> {
+    Some(match op {
+        Binary::Add => real(|a, b| a + b),
+        Binary::Atan2 => Zip::new(|a: T, b: T| T::from_f64(a.to_f64().atan2(b.to_f64()))),
+        Binary::Divide => real(|a, b| a / b),
+        Binary::Max => Zip::new(|a: T, b: T| if a > b || a.is_unordered() { a } else { b }),
+        Binary::Min => Zip::new(|a: T, b: T| if a < b || a.is_unordered() { a } else { b }),
+        Binary::Multiply => real(|a, b| a * b),
+        Binary::Pow => real::<T>(|a, b| a.powf(b)),
+        Binary::Remainder => real(|a, b| a % b),
+        Binary::Subtract => real(|a, b| a - b),
+        _ => return None,
+    })
+}
+
+/// A function of real numbers, rounded once.
+fn real<T: Float>(f: impl Fn(T::Math, T::Math) -> T::Math + Send + Sync + 'static) -> Zip<T, T, T> {
+    Zip::new(move |a: T, b: T| T::round_from(f(a.math(), b.math())))
 }
 
 fn rule(op: Binary, left: Value, right: Value, y: Value) -> Rule {

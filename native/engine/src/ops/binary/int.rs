@@ -2,9 +2,9 @@
 
 use std::cmp::{max, min};
 
-use crate::cpu::{self, Int, for_int};
+use crate::cpu::{self, Int, Kernel, Zip, for_int};
 use crate::error::{Error, Result};
-use crate::ops::cast;
+use crate::ops::{cast, unsupported};
 use crate::ops::promote::{is_mixed, merge, operand, zip_mixed};
 use crate::program::Binary;
 use crate::scalar;
@@ -24,15 +24,40 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
 fn wrapping(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
     let place = |value| operand(op.into(), value, out.dtype, &out.shape);
     let (left, right) = (place(left)?, place(right)?);
-    for_int!(out.dtype, T => match op {
-        Binary::Add => cpu::zip(&left, &right, |a: T, b: T| a.wrapping_add(b)),
-        Binary::Subtract => cpu::zip(&left, &right, |a: T, b: T| a.wrapping_sub(b)),
-        Binary::Multiply => cpu::zip(&left, &right, |a: T, b: T| a.wrapping_mul(b)),
-        Binary::BitwiseAnd => cpu::zip(&left, &right, |a: T, b: T| a & b),
-        Binary::BitwiseOr => cpu::zip(&left, &right, |a: T, b: T| a | b),
-        Binary::BitwiseXor => cpu::zip(&left, &right, |a: T, b: T| a ^ b),
-        _ => Err(Error::Unsupported { op: <&str>::from(op).into(), dtype: out.dtype, device: left.device().to_string() }),
+    for_int!(out.dtype, T => low_bits::<T>(op).ok_or_else(|| unsupported(op, &left))?.zip(&left, &right))
+}
+
+fn low_bits<T: Int>(op: Binary) -> Option<Zip<T, T, T>> {
+    Some(match op {
+        Binary::Add => Zip::new(|a: T, b: T| a.wrapping_add(&b)),
+        Binary::Subtract => Zip::new(|a: T, b: T| a.wrapping_sub(&b)),
+        Binary::Multiply => Zip::new(|a: T, b: T| a.wrapping_mul(&b)),
+        Binary::BitwiseAnd => Zip::new(|a: T, b: T| a & b),
+        Binary::BitwiseOr => Zip::new(|a: T, b: T| a | b),
+        Binary::BitwiseXor => Zip::new(|a: T, b: T| a ^ b),
+        _ => return None,
     })
+}
+
+fn extremum<T: Int>(op: Binary) -> Option<Zip<T, T, T>> {
+    Some(match op {
+        Binary::Max => Zip::new(|a: T, b: T| max(a, b)),
+        Binary::Min => Zip::new(|a: T, b: T| min(a, b)),
+        _ => return None,
+    })
+}
+
+/// The loop over the function `op` of two integers, where it cannot fail; both are brought to the loop's type.
+pub(super) fn kernel(op: Binary, left: Type, right: Type, out: Type) -> Option<Kernel> {
+    let signed_mix = out.class() != Class::Unsigned && is_mixed(left, right);
+    match op {
+        Binary::Max | Binary::Min if signed_mix => None,
+        Binary::Max | Binary::Min => {
+            let dtype = if out.class() == Class::Unsigned { out } else { merge(left, right) };
+            for_int!(dtype, T => Ok(extremum::<T>(op)?.kernel())).ok()
+        }
+        _ => for_int!(out, T => Ok(low_bits::<T>(op)?.kernel())).ok(),
+    }
 }
 
 /// Functions that need the operands' exact values.
@@ -52,8 +77,7 @@ fn exact(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Valu
     let result = for_int!(dtype, T => match op {
         Binary::Quotient => cpu::zip(&left, &right, |a: T, b: T| a.checked_div(b).unwrap_or(a)),
         Binary::Remainder => cpu::zip(&left, &right, |a: T, b: T| a.checked_rem(b).unwrap_or(0)),
-        Binary::Max => cpu::zip(&left, &right, |a: T, b: T| max(a, b)),
-        _ => cpu::zip(&left, &right, |a: T, b: T| min(a, b)),
+        _ => extremum::<T>(op).ok_or_else(|| unsupported(op, &left))?.zip(&left, &right),
     })?;
     cast(result, out.dtype)
 }

@@ -5,10 +5,12 @@ mod float;
 mod int;
 mod predicate;
 
+use crate::cpu::Kernel;
 use crate::error::Result;
 use crate::ops::Call;
+use crate::ops::promote::common;
 use crate::program::Binary;
-use crate::types::TensorType;
+use crate::types::{TensorType, Type};
 use crate::value::Value;
 
 pub(super) fn run(op: Binary, mut call: Call<'_>) -> Result<Value> {
@@ -32,5 +34,17 @@ pub(super) fn compute(op: Binary, left: Value, right: Value, out: &TensorType) -
     match out.dtype.is_float() {
         true => float::run(op, left, right, out),
         false => int::run(op, left, right, out),
+    }
+}
+
+/// The loop over the function `op` of two real operands, where it cannot fail.
+pub(super) fn kernel(op: Binary, left: Type, right: Type, out: Type) -> Option<Kernel> {
+    if op.is_predicate() {
+        return predicate::kernel(op, left, right);
+    }
+    match out.is_float() {
+        true => float::kernel(op, common(left, right, out)),
+        false if left.is_int() && right.is_int() => int::kernel(op, left, right, out),
+        false => None,
     }
 }

@@ -4,8 +4,8 @@ use num_complex::{Complex, Complex64};
 
 use crate::cpu::complex::{acosh, cbrt, divide, sqrt};
 use crate::cpu::{self, Cell, for_complex};
-use crate::error::{Error, Result};
-use crate::ops::cast;
+use crate::error::Result;
+use crate::ops::{cast, unsupported};
 use crate::program::Unary;
 use crate::types::Type;
 use crate::value::Value;
@@ -21,11 +21,7 @@ pub(super) fn run(op: Unary, x: Value, out: Type) -> Result<Value> {
         _ => {
             let x = cast(x, out)?;
             let Some(f) = function(op) else {
-                return Err(Error::Unsupported {
-                    op: <&str>::from(op).into(),
-                    dtype: out,
-                    device: x.device().to_string(),
-                });
+                return Err(unsupported(op, &x));
             };
             for_complex!(out, T => cpu::map(&x, |z: T| T::from_total(f(z.total()))))
         }

@@ -2,9 +2,9 @@
 
 use std::f64::consts::PI;
 
-use crate::cpu::{self, single, special};
+use crate::cpu::{Kernel, Map, single, special};
 use crate::error::{Error, Result};
-use crate::ops::cast;
+use crate::ops::{cast, unsupported};
 use crate::ops::gradient::with_gradient;
 use crate::ops::real::{Real, Test};
 use crate::program::Unary;
@@ -27,104 +27,99 @@ pub(super) fn run(op: Unary, x: Value) -> Result<Value> {
 
 /// The function `op` of a plain value.
 pub(in crate::ops) fn apply(op: Unary, x: Value) -> Result<Value> {
+    let missing = || unsupported(op, &x);
     match x.dtype() {
-        Type::F64 => double(op, x),
-        Type::F32 => single(op, x),
-        dtype => cast(single(op, cast(x, Type::F32)?)?, dtype),
+        Type::F64 => double(op).ok_or_else(missing)?.update(x),
+        Type::F32 => single(op).ok_or_else(missing)?.update(x),
+        dtype => cast(single(op).ok_or_else(missing)?.update(cast(x, Type::F32)?)?, dtype),
     }
 }
 
-/// Functions of `f64`: the standard library's where it has good ones.
-fn double(op: Unary, x: Value) -> Result<Value> {
-    match op {
-        Unary::Abs => cpu::update(x, f64::abs),
-        Unary::Acos => cpu::update(x, f64::acos),
-        Unary::Acosh => cpu::update(x, special::acosh),
-        Unary::Asin => cpu::update(x, f64::asin),
-        Unary::Asinh => cpu::update(x, |x| special::asinh(x)),
-        Unary::Atan => cpu::update(x, f64::atan),
-        Unary::Atanh => cpu::update(x, |x| special::atanh(x)),
-        Unary::Cbrt => cpu::update(x, f64::cbrt),
-        Unary::Ceil => cpu::update(x, f64::ceil),
-        Unary::Cos => cpu::update(x, f64::cos),
-        Unary::Cosh => cpu::update(x, f64::cosh),
-        Unary::Erf => cpu::update(x, |x| special::erf(x)),
-        Unary::ErfInv => cpu::update(x, special::erf_inv),
-        Unary::Erfc => cpu::update(x, |x| special::erfc(x)),
-        Unary::Exp => cpu::update(x, f64::exp),
-        Unary::Expm1 => cpu::update(x, f64::exp_m1),
-        Unary::Floor => cpu::update(x, f64::floor),
-        Unary::Log => cpu::update(x, f64::ln),
-        Unary::Log1p => cpu::update(x, special::ln_1p),
-        Unary::Negate => cpu::update(x, |x: f64| -x),
+/// The loop over the function `op`, for an operand of `dtype`; 16-bit floats are computed in 32 bits.
+pub(super) fn kernel(op: Unary, dtype: Type) -> Option<Kernel> {
+    Some(if dtype == Type::F64 { double(op)?.kernel() } else { single(op)?.kernel() })
+}
+
+/// Functions of `f64` that are no vector instructions: the standard library's where it has good ones.
+fn standard(op: Unary) -> Option<fn(f64) -> f64> {
+    Some(match op {
+        Unary::Acos => f64::acos,
+        Unary::Acosh => special::acosh,
+        Unary::Asin => f64::asin,
+        Unary::Asinh => |x| special::asinh(x),
+        Unary::Atan => f64::atan,
+        Unary::Atanh => |x| special::atanh(x),
+        Unary::Cbrt => f64::cbrt,
+        Unary::Cos => f64::cos,
+        Unary::Cosh => f64::cosh,
+        Unary::Erf => |x| special::erf(x),
+        Unary::ErfInv => special::erf_inv,
+        Unary::Erfc => |x| special::erfc(x),
+        Unary::Exp => f64::exp,
+        Unary::Expm1 => f64::exp_m1,
+        Unary::Log => f64::ln,
+        Unary::Log1p => special::ln_1p,
         // The angle of a real number: pi below zero.
-        Unary::Phase => cpu::update(x, |x: f64| 0f64.atan2(x)),
-        Unary::Round => cpu::update(x, f64::round),
-        Unary::Rsqrt => cpu::update(x, |x: f64| x.sqrt().recip()),
-        Unary::Sigmoid => cpu::update(x, special::sigmoid),
-        Unary::Sign => cpu::update(x, |x: f64| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
-        Unary::Sin => cpu::update(x, f64::sin),
-        Unary::Sinh => cpu::update(x, f64::sinh),
-        Unary::Sqrt => cpu::update(x, f64::sqrt),
-        Unary::Tan => cpu::update(x, f64::tan),
-        Unary::Tanh => cpu::update(x, f64::tanh),
-        _ => Err(unsupported(op, &x)),
-    }
+        Unary::Phase => |x| 0f64.atan2(x),
+        Unary::Sigmoid => special::sigmoid,
+        Unary::Sin => f64::sin,
+        Unary::Sinh => f64::sinh,
+        Unary::Tan => f64::tan,
+        Unary::Tanh => f64::tanh,
+        _ => return None,
+    })
+}
+
+fn double(op: Unary) -> Option<Map<f64, f64>> {
+    Some(match op {
+        Unary::Abs => Map::new(f64::abs),
+        Unary::Ceil => Map::new(f64::ceil),
+        Unary::Floor => Map::new(f64::floor),
+        Unary::Negate => Map::new(|x: f64| -x),
+        Unary::Round => Map::new(f64::round),
+        Unary::Rsqrt => Map::new(|x: f64| x.sqrt().recip()),
+        Unary::Sign => Map::new(|x: f64| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+        Unary::Sqrt => Map::new(f64::sqrt),
+        _ => Map::new(standard(op)?),
+    })
 }
 
 /// Functions of `f32`: exact ones, and else such as are good to the last digit and fast.
-fn single(op: Unary, x: Value) -> Result<Value> {
-    match op {
-        Unary::Abs => cpu::update(x, f32::abs),
-        Unary::Ceil => cpu::update(x, f32::ceil),
-        Unary::Cos => angle(x, single::cos, f64::cos),
-        Unary::Erf => wide(x, single::erf),
-        Unary::ErfInv => wide(x, special::erf_inv),
-        Unary::Exp => cpu::update(x, single::exp),
-        Unary::Expm1 => wide(x, single::exp_m1),
-        Unary::Floor => cpu::update(x, f32::floor),
-        Unary::Log => wide(x, single::ln),
-        Unary::Log1p => wide(x, single::ln_1p),
-        Unary::Negate => cpu::update(x, |x: f32| -x),
-        Unary::Round => cpu::update(x, f32::round),
-        Unary::Rsqrt => wide(x, |x| x.sqrt().recip()),
-        Unary::Sigmoid => wide(x, single::sigmoid),
-        Unary::Sign => cpu::update(x, |x: f32| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
-        Unary::Sin => angle(x, single::sin, f64::sin),
-        Unary::Sqrt => cpu::update(x, f32::sqrt),
-        Unary::Tan => angle(x, single::tan, f64::tan),
-        Unary::Tanh => wide(x, single::tanh),
-        Unary::Acos
-        | Unary::Acosh
-        | Unary::Asin
-        | Unary::Asinh
-        | Unary::Atan
-        | Unary::Atanh
-        | Unary::Cbrt
-        | Unary::Cosh
-        | Unary::Erfc
-        | Unary::Phase
-        | Unary::Sinh => cast(double(op, cast(x, Type::F64)?)?, Type::F32),
-        _ => Err(unsupported(op, &x)),
-    }
-}
-
-fn unsupported(op: Unary, x: &Value) -> Error {
-    Error::Unsupported { op: <&str>::from(op).into(), dtype: x.dtype(), device: x.device().to_string() }
+fn single(op: Unary) -> Option<Map<f32, f32>> {
+    Some(match op {
+        Unary::Abs => Map::new(f32::abs),
+        Unary::Ceil => Map::new(f32::ceil),
+        Unary::Cos => angle(single::cos, f64::cos),
+        Unary::Erf => wide(single::erf),
+        Unary::Exp => Map::new(single::exp),
+        Unary::Expm1 => wide(single::exp_m1),
+        Unary::Floor => Map::new(f32::floor),
+        Unary::Log => wide(single::ln),
+        Unary::Log1p => wide(single::ln_1p),
+        Unary::Negate => Map::new(|x: f32| -x),
+        Unary::Round => Map::new(f32::round),
+        Unary::Rsqrt => wide(|x| x.sqrt().recip()),
+        Unary::Sigmoid => wide(single::sigmoid),
+        Unary::Sign => Map::new(|x: f32| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+        Unary::Sin => angle(single::sin, f64::sin),
+        Unary::Sqrt => Map::new(f32::sqrt),
+        Unary::Tan => angle(single::tan, f64::tan),
+        Unary::Tanh => wide(single::tanh),
+        _ => wide(standard(op)?),
+    })
 }
 
 /// A function computed in double precision and rounded once.
-fn wide(x: Value, f: impl Fn(f64) -> f64 + Sync) -> Result<Value> {
-    cpu::update(x, |x: f32| f(x.into()) as f32)
+fn wide(f: impl Fn(f64) -> f64 + Send + Sync + 'static) -> Map<f32, f32> {
+    Map::new(move |x: f32| f(x.into()) as f32)
 }
 
 /// [`wide`] by a function of angles that takes no large ones, and one that does.
-fn angle(x: Value, f: impl Fn(f64) -> f64 + Sync, exact: fn(f64) -> f64) -> Result<Value> {
-    cpu::update_unless(
-        x,
-        |x: f32| f(x.into()) as f32,
+fn angle(f: impl Fn(f64) -> f64 + Send + Sync + 'static, exact: fn(f64) -> f64) -> Map<f32, f32> {
+    Map::unless(
+        move |x: f32| f(x.into()) as f32,
         |x| f64::from(x).abs() > single::LARGEST_ANGLE,
-        |x| exact(x.into()) as f32,
+        move |x| exact(x.into()) as f32,
     )
 }
 

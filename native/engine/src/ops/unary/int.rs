@@ -1,23 +1,30 @@
 //! Functions of integers that answer integers. Arithmetic wraps.
 
-use crate::cpu::{self, Int, for_int};
-use crate::error::{Error, Result};
+use crate::cpu::{self, Int, Kernel, Map, for_int};
+use crate::error::Result;
+use crate::ops::unsupported;
 use crate::program::Unary;
+use crate::types::Type;
 use crate::value::Value;
 
 pub(super) fn run(op: Unary, x: &Value) -> Result<Value> {
-    for_int!(x.dtype(), T => of::<T>(op, x))
+    for_int!(x.dtype(), T => of::<T>(op).ok_or_else(|| unsupported(op, x))?.map(x))
 }
 
-fn of<T: Int>(op: Unary, x: &Value) -> Result<Value> {
-    match op {
-        Unary::Abs => cpu::map(x, |x: T| if x < T::zero() { x.wrapping_neg() } else { x }),
-        Unary::Negate => cpu::map(x, |x: T| x.wrapping_neg()),
-        Unary::Sign => cpu::map(x, sign::<T>),
-        Unary::BitwiseNot => cpu::map(x, |x: T| !x),
-        Unary::Ceil | Unary::Floor | Unary::Round => Ok(x.clone()),
-        _ => Err(Error::Unsupported { op: <&str>::from(op).into(), dtype: x.dtype(), device: x.device().to_string() }),
-    }
+/// The loop over the function `op`, for an operand of `dtype`.
+pub(super) fn kernel(op: Unary, dtype: Type) -> Option<Kernel> {
+    for_int!(dtype, T => Ok(of::<T>(op)?.kernel())).ok()
+}
+
+fn of<T: Int>(op: Unary) -> Option<Map<T, T>> {
+    Some(match op {
+        Unary::Abs => Map::new(|x: T| if x < T::zero() { x.wrapping_neg() } else { x }),
+        Unary::Negate => Map::new(|x: T| x.wrapping_neg()),
+        Unary::Sign => Map::new(sign::<T>),
+        Unary::BitwiseNot => Map::new(|x: T| !x),
+        Unary::Ceil | Unary::Floor | Unary::Round => Map::new(|x: T| x),
+        _ => return None,
+    })
 }
 
 /// How many bits are 1, or are 0 before the first 1, of the bits that the type has.

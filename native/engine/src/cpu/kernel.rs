@@ -1,0 +1,155 @@
+//! Elementwise loops as values, so that one description of a function serves single operations and fused regions alike.
+
+use std::mem::MaybeUninit;
+
+use bytemuck::{Pod, cast_slice};
+
+use super::block::vectorized;
+use super::map::{combine_blocks, map_blocks, update_blocks, write, zip_blocks};
+use super::{Cell, Number};
+use crate::error::Result;
+use crate::types::Type;
+use crate::value::Value;
+
+/// A function of one element, as a loop.
+pub(crate) struct Map<T, R>(Box<dyn Fn(&[T], &mut [MaybeUninit<R>]) + Send + Sync>);
+
+/// A function of two elements, as a loop.
+pub(crate) struct Zip<A, B, R>(Box<dyn Fn(&[A], &[B], &mut [MaybeUninit<R>]) + Send + Sync>);
+
+/// A loop over elements whose types only it knows.
+pub(crate) struct Kernel {
+    /// Element types of the operands.
+    pub(crate) operands: Vec<Type>,
+    /// Element type of the result.
+    pub(crate) result: Type,
+    run: Box<Loop>,
+}
+
+/// From as many elements of each operand as there are places for results. Memory is aligned for the types.
+type Loop = dyn Fn(&[&[u8]], &mut [MaybeUninit<u8>]) + Send + Sync;
+
+impl<T: Cell, R: Cell> Map<T, R> {
+    /// The loop over `f`.
+    pub(crate) fn new(f: impl Fn(T) -> R + Send + Sync + 'static) -> Self {
+        Self(Box::new(move |xs, out| {
+            vectorized(
+                #[inline(always)]
+                || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x))),
+            )
+        }))
+    }
+
+    /// The function of each element.
+    pub(crate) fn map(&self, x: &Value) -> Result<Value> {
+        map_blocks(x, &*self.0)
+    }
+
+    /// The loop without its types.
+    pub(crate) fn kernel(self) -> Kernel {
+        let run = move |operands: &[&[u8]], out: &mut [MaybeUninit<u8>]| self.0(cast_slice(operands[0]), places(out));
+        Kernel { operands: vec![T::TYPE], result: R::TYPE, run: Box::new(run) }
+    }
+}
+
+impl<T: Number> Map<T, T> {
+    /// The loop over `usual`, with `exact` for elements that are `is_rare`.
+    pub(crate) fn unless(
+        usual: impl Fn(T) -> T + Send + Sync + 'static,
+        is_rare: impl Fn(T) -> bool + Send + Sync + 'static,
+        exact: impl Fn(T) -> T + Send + Sync + 'static,
+    ) -> Self {
+        Self(Box::new(move |xs, out| {
+            let mut any = false;
+            vectorized(
+                #[inline(always)]
+                || {
+                    xs.iter().zip(&mut *out).for_each(|(&x, r)| write(r, usual(x)));
+                    any = xs.iter().fold(false, |any, &x| any | is_rare(x));
+                },
+            );
+            if any {
+                xs.iter().zip(out).filter(|&(&x, _)| is_rare(x)).for_each(|(&x, r)| write(r, exact(x)));
+            }
+        }))
+    }
+
+    /// The function of each element, in the memory of `x` where nobody else holds it.
+    pub(crate) fn update(&self, x: Value) -> Result<Value> {
+        update_blocks(x, &*self.0)
+    }
+}
+
+impl<A: Cell, B: Cell, R: Cell> Zip<A, B, R> {
+    /// The loop over `f`.
+    pub(crate) fn new(f: impl Fn(A, B) -> R + Send + Sync + 'static) -> Self {
+        Self(Box::new(move |xs, ys, out| {
+            vectorized(
+                #[inline(always)]
+                || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
+            );
+        }))
+    }
+
+    /// The function of each pair of elements of two tensors of one shape.
+    pub(crate) fn zip(&self, a: &Value, b: &Value) -> Result<Value> {
+        zip_blocks(a, b, &*self.0)
+    }
+
+    /// The loop without its types.
+    pub(crate) fn kernel(self) -> Kernel {
+        let run = move |operands: &[&[u8]], out: &mut [MaybeUninit<u8>]| {
+            self.0(cast_slice(operands[0]), cast_slice(operands[1]), places(out));
+        };
+        Kernel { operands: vec![A::TYPE, B::TYPE], result: R::TYPE, run: Box::new(run) }
+    }
+}
+
+impl<T: Number> Zip<T, T, T> {
+    /// The function of each pair, in the memory of one tensor where nobody else holds it.
+    pub(crate) fn combine(&self, a: Value, b: Value) -> Result<Value> {
+        combine_blocks(a, b, &*self.0)
+    }
+}
+
+impl Kernel {
+    /// The second operand where the first, a `u8`, is not zero, the third elsewhere.
+    pub(crate) fn select<T: Cell>() -> Self {
+        let run = |operands: &[&[u8]], out: &mut [MaybeUninit<u8>]| {
+            let (on_true, on_false) = (cast_slice::<u8, T>(operands[1]), cast_slice::<u8, T>(operands[2]));
+            let (chosen, out) = (operands[0], places::<T>(out));
+            vectorized(
+                #[inline(always)]
+                || {
+                    let pairs = on_true.iter().zip(on_false);
+                    let all = chosen.iter().zip(pairs).zip(out);
+                    all.for_each(|((&c, (&a, &b)), r)| write(r, if c != 0 { a } else { b }));
+                },
+            );
+        };
+        Self { operands: vec![Type::U8, T::TYPE, T::TYPE], result: T::TYPE, run: Box::new(run) }
+    }
+
+    /// Computes results from a block of each operand.
+    pub(crate) fn run(&self, operands: &[&[u8]], out: &mut [MaybeUninit<u8>]) {
+        (self.run)(operands, out);
+    }
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernel").field("operands", &self.operands).field("result", &self.result).finish_non_exhaustive()
+    }
+}
+
+/// Memory for elements of a type that it is aligned for.
+///
+/// # Panics
+///
+/// When it is not, or holds no whole number of elements.
+pub(super) fn places<T: Pod>(bytes: &mut [MaybeUninit<u8>]) -> &mut [MaybeUninit<T>] {
+    let (size, at) = (size_of::<T>(), bytes.as_mut_ptr());
+    assert!(at.cast::<T>().is_aligned() && bytes.len().is_multiple_of(size), "a block is cut between elements");
+    // SAFETY: the memory is aligned and long enough, and any bits may be in memory that is not initialised.
+    unsafe { std::slice::from_raw_parts_mut(at.cast(), bytes.len() / size) }
+}

@@ -1,0 +1,116 @@
+//! Fused elementwise operations: a short list of loops that pass over a block of elements while it is in the first cache.
+//!
+//! The elements of a region are rows of equal length, one after the other. A value of the region has as many elements as
+//! that, or one for each row, or one in all. Folds make one element of each row; spreading repeats them.
+
+mod arena;
+mod folds;
+mod output;
+mod run;
+mod source;
+
+pub(crate) use folds::{Folds, folds};
+
+use super::Kernel;
+use crate::program::Extent;
+use crate::types::Type;
+
+/// Rows beyond this length are cut, and what is folded from them is known at the end only.
+pub(crate) const LONGEST_ROW: usize = 16 * 1024;
+
+/// Elements of a block that is not a whole row.
+const BLOCK: usize = 2048;
+
+/// A region made ready to run.
+#[derive(Debug)]
+pub(crate) struct Tape {
+    /// Length of each axis of the region.
+    pub(crate) shape: Vec<usize>,
+    /// Elements of a row.
+    pub(crate) row: usize,
+    /// Element type and extent of each operand.
+    pub(crate) inputs: Vec<(Type, Extent)>,
+    /// Slots that hold one element, repeated, from the start.
+    pub(crate) constants: Vec<(usize, Vec<u8>)>,
+    /// What is done to each block.
+    pub(crate) steps: Vec<Step>,
+    /// Element type, extent and shape of each result.
+    pub(crate) outputs: Vec<(Type, Extent, Vec<usize>)>,
+    /// Buffers for a block.
+    pub(crate) slots: usize,
+    /// Bytes of the widest element.
+    pub(crate) width: usize,
+}
+
+/// Where the elements of a value that belong to a block are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the memory of an operand.
+    Input(usize),
+    /// In a buffer.
+    Slot(usize),
+    /// In the memory of a result.
+    Output(usize),
+}
+
+/// One loop.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// The loop.
+    pub(crate) what: What,
+    /// Its operands.
+    pub(crate) from: Vec<Place>,
+    /// Its result, which is none of the operands.
+    pub(crate) to: Place,
+    /// How many elements the result has.
+    pub(crate) extent: Extent,
+}
+
+/// Kinds of loops.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// Elements from elements.
+    Kernel(Kernel),
+    /// An element from each row.
+    Fold(Box<dyn Folds>),
+    /// A row from each element of so many bytes.
+    Spread(usize),
+}
+
+/// Bytes of the widest element of a tape's values.
+pub(crate) fn width(steps: &[Step], inputs: &[(Type, Extent)]) -> usize {
+    let made = steps.iter().flat_map(|step| match &step.what {
+        What::Kernel(kernel) => kernel.operands.iter().chain([&kernel.result]).map(|dtype| dtype.size()).collect(),
+        What::Fold(fold) => vec![fold.operand().size(), fold.result().size()],
+        What::Spread(size) => vec![*size],
+    });
+    made.chain(inputs.iter().map(|(dtype, _)| dtype.size())).max().unwrap_or(1)
+}
+
+impl Tape {
+    /// One loop over whole tensors of a shape.
+    pub(crate) fn single(kernel: Kernel, shape: Vec<usize>) -> Self {
+        let inputs: Vec<_> = kernel.operands.iter().map(|&dtype| (dtype, Extent::Whole)).collect();
+        let from = (0..inputs.len()).map(Place::Input).collect();
+        let outputs = vec![(kernel.result, Extent::Whole, shape.clone())];
+        let step = Step { what: What::Kernel(kernel), from, to: Place::Output(0), extent: Extent::Whole };
+        let steps = vec![step];
+        let width = width(&steps, &inputs);
+        Self { row: shape.iter().product(), shape, inputs, constants: vec![], steps, outputs, slots: 0, width }
+    }
+
+    /// Whether a run may answer that the results depend on the order of the elements.
+    pub(crate) fn may_decline(&self) -> bool {
+        self.is_long() && self.steps.iter().any(|step| matches!(step.what, What::Fold(_)))
+    }
+
+    /// Whether rows are cut.
+    fn is_long(&self) -> bool {
+        self.row > LONGEST_ROW
+    }
+
+    /// Elements in all.
+    fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+}

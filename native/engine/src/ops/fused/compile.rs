@@ -1,0 +1,234 @@
+//! From the program of a region to a tape.
+
+use std::collections::HashMap;
+
+use super::kernel::kernel;
+use super::slots;
+use crate::cpu::tape::{self, LONGEST_ROW, Place, Step, Tape, What, folds};
+use crate::ops::promote::exactly;
+use crate::ops::{cast, unary};
+use crate::program::{Binary, Constant, Extent, Fold, Fused, Instruction, Op, Reduce};
+use crate::types::Type;
+
+/// The tape of a region; `None` when it holds an operation that tapes have no loop for.
+pub(crate) fn compile(attrs: &Fused) -> Option<Tape> {
+    let body = &attrs.body;
+    if attrs.shape.contains(&0) {
+        return None;
+    }
+    let mut writer = Writer::default();
+    for (number, (ty, extent)) in body.inputs.iter().zip(&attrs.extents).enumerate() {
+        writer.values.push(Known { place: Place::Input(number), dtype: ty.dtype, extent: *extent });
+    }
+    for instruction in &body.instructions {
+        let value = writer.instruction(instruction)?;
+        writer.values.push(value);
+    }
+    let outputs: Vec<Known> = body.outputs.iter().map(|&id| writer.values[id]).collect();
+    let shapes = body.output_types().into_iter().map(|ty| ty.shape);
+    let outputs: Vec<_> = outputs.into_iter().zip(shapes).collect();
+    let row = attrs.shape[attrs.shape.len() - attrs.row_axes..].iter().product();
+    let row = if attrs.row_axes == 0 { attrs.shape.iter().product() } else { row };
+    writer.finish(attrs, row, &outputs)
+}
+
+/// A value of the region.
+#[derive(Clone, Copy, PartialEq)]
+struct Known {
+    /// A [`Place::Slot`] is the number of a value here, and a buffer in the end.
+    place: Place,
+    dtype: Type,
+    extent: Extent,
+}
+
+#[derive(Default)]
+struct Writer {
+    values: Vec<Known>,
+    steps: Vec<Step>,
+    /// Results of steps, and constants.
+    made: usize,
+    constants: Vec<(usize, Vec<u8>)>,
+    /// What the casts and repetitions of values are.
+    casts: HashMap<(PlaceKey, Type), Known>,
+    spread: HashMap<PlaceKey, Known>,
+}
+
+/// A place that was not written twice names a value.
+type PlaceKey = (u8, usize);
+
+fn key(place: Place) -> PlaceKey {
+    match place {
+        Place::Input(i) => (0, i),
+        Place::Slot(i) => (1, i),
+        Place::Output(i) => (2, i),
+    }
+}
+
+impl Writer {
+    fn instruction(&mut self, instruction: &Instruction) -> Option<Known> {
+        let operands: Vec<Known> = instruction.inputs.iter().map(|&id| self.values[id]).collect();
+        let out = instruction.outputs.first()?.dtype;
+        match (&instruction.op, operands.as_slice()) {
+            (Op::Constant(constant), []) => self.constant(constant, out),
+            // They change the shape of a value and not its elements, or repeat what is repeated where it is read.
+            (Op::Reshape | Op::Broadcast(_), &[x]) => Some(x),
+            (Op::Reduce(reduce), &[x]) => self.reduce(reduce, x, out),
+            (Op::Clip, &[x, low, high]) => self.clip(x, low, high, out),
+            (Op::Select, &[condition, a, b]) => {
+                let condition = self.truth(condition)?;
+                self.elementwise(&Op::Select, &[condition, a, b], out)
+            }
+            (op, operands) => self.elementwise(op, operands, out),
+        }
+    }
+
+    fn constant(&mut self, constant: &Constant, dtype: Type) -> Option<Known> {
+        let known = self.known(dtype, Extent::One);
+        self.constants.push((self.made - 1, constant.bytes.clone()));
+        Some(known)
+    }
+
+    fn known(&mut self, dtype: Type, extent: Extent) -> Known {
+        self.made += 1;
+        Known { place: Place::Slot(self.made - 1), dtype, extent }
+    }
+
+    fn elementwise(&mut self, op: &Op, operands: &[Known], out: Type) -> Option<Known> {
+        let float = operands.iter().map(|x| x.dtype).find(|dtype| dtype.is_float()).unwrap_or(out);
+        let operands: Vec<Known> = operands.iter().map(|&x| self.settled(x, float)).collect();
+        let types: Vec<Type> = operands.iter().map(|x| x.dtype).collect();
+        let kernel = kernel(op, &types, out)?;
+        let extent = largest(operands.iter().map(|x| x.extent));
+        let mut from = Vec::with_capacity(operands.len());
+        for (x, dtype) in operands.into_iter().zip(&kernel.operands) {
+            let x = self.cast(x, *dtype)?;
+            from.push(self.extended(x, extent).place);
+        }
+        let result = self.known(kernel.result, extent);
+        self.steps.push(Step { what: What::Kernel(kernel), from, to: result.place, extent });
+        self.cast(result, out)
+    }
+
+    /// A constant integer as a number of the float type `dtype` where that holds it exactly.
+    fn settled(&mut self, x: Known, dtype: Type) -> Known {
+        let constant = self.constants.iter().find(|(slot, _)| x.place == Place::Slot(*slot));
+        let Some((_, bytes)) = constant.filter(|_| x.dtype.is_int() && dtype.is_float()) else { return x };
+        match exactly(x.dtype, bytes, dtype) {
+            Some(bytes) => self.constant(&Constant { bytes }, dtype).unwrap_or(x),
+            None => x,
+        }
+    }
+
+    fn cast(&mut self, x: Known, dtype: Type) -> Option<Known> {
+        if x.dtype == dtype {
+            return Some(x);
+        }
+        if let Some(known) = self.casts.get(&(key(x.place), dtype)) {
+            return Some(*known);
+        }
+        let result = self.known(dtype, x.extent);
+        let what = What::Kernel(cast::kernel(x.dtype, dtype)?);
+        self.steps.push(Step { what, from: vec![x.place], to: result.place, extent: x.extent });
+        self.casts.insert((key(x.place), dtype), result);
+        Some(result)
+    }
+
+    /// A value of one element for each row in the whole of the row, where it is needed so.
+    fn extended(&mut self, x: Known, extent: Extent) -> Known {
+        if x.extent != Extent::Row || extent != Extent::Whole {
+            return x;
+        }
+        if let Some(known) = self.spread.get(&key(x.place)) {
+            return *known;
+        }
+        let result = self.known(x.dtype, Extent::Whole);
+        let what = What::Spread(x.dtype.size());
+        self.steps.push(Step { what, from: vec![x.place], to: result.place, extent: Extent::Whole });
+        self.spread.insert(key(x.place), result);
+        result
+    }
+
+    fn truth(&mut self, x: Known) -> Option<Known> {
+        if x.dtype == Type::U8 {
+            return Some(x);
+        }
+        let result = self.known(Type::U8, x.extent);
+        let what = What::Kernel(unary::truth_kernel(x.dtype)?);
+        self.steps.push(Step { what, from: vec![x.place], to: result.place, extent: x.extent });
+        Some(result)
+    }
+
+    /// The larger of operand and lower bound, and the smaller of this and the upper bound.
+    fn clip(&mut self, x: Known, low: Known, high: Known, out: Type) -> Option<Known> {
+        if !out.is_float() && [x, low, high].iter().any(|operand| operand.dtype != out) {
+            return None;
+        }
+        let raised = self.elementwise(&Op::Binary(Binary::Max), &[x, low], out)?;
+        self.elementwise(&Op::Binary(Binary::Min), &[raised, high], out)
+    }
+
+    fn reduce(&mut self, reduce: &Reduce, x: Known, out: Type) -> Option<Known> {
+        let x = if matches!(reduce.fold, Fold::All | Fold::Any) { x } else { self.cast(x, out)? };
+        let x = self.extended(x, Extent::Whole);
+        let fold = folds(reduce.fold, x.dtype)?;
+        let result = self.known(fold.result(), Extent::Row);
+        let step = Step { what: What::Fold(fold), from: vec![x.place], to: result.place, extent: Extent::Row };
+        self.steps.push(step);
+        self.cast(result, out)
+    }
+
+    /// Results are computed in their own memory, all else in buffers.
+    fn finish(mut self, attrs: &Fused, row: usize, outputs: &[(Known, Vec<usize>)]) -> Option<Tape> {
+        let whole: usize = attrs.shape.iter().product();
+        for (number, (known, shape)) in outputs.iter().enumerate() {
+            let extent = known.extent;
+            let len = if extent == Extent::Whole { whole } else { whole / row };
+            if extent == Extent::One || shape.iter().product::<usize>() != len {
+                return None;
+            }
+            let taken = outputs[..number].iter().any(|(other, _)| other.place == known.place);
+            if taken || matches!(known.place, Place::Input(_)) {
+                let what = What::Kernel(cast::kernel(known.dtype, known.dtype)?);
+                self.steps.push(Step { what, from: vec![known.place], to: Place::Output(number), extent });
+            }
+        }
+        for (number, (known, _)) in outputs.iter().enumerate() {
+            if !self.steps.iter().any(|step| step.to == Place::Output(number)) {
+                self.rename(known.place, Place::Output(number));
+            }
+        }
+        if row > LONGEST_ROW && self.steps.iter().any(needs_whole_rows) {
+            return None;
+        }
+        let fixed: Vec<usize> = self.constants.iter().map(|&(value, _)| value).collect();
+        let slots = slots::assign(&mut self.steps, &fixed);
+        let constants: Vec<_> = self.constants.into_iter().enumerate().map(|(i, (_, bytes))| (i, bytes)).collect();
+        let inputs: Vec<_> = attrs.body.inputs.iter().zip(&attrs.extents).map(|(ty, extent)| (ty.dtype, *extent)).collect();
+        let outputs = outputs.iter().map(|(known, shape)| (known.dtype, known.extent, shape.clone())).collect();
+        let width = tape::width(&self.steps, &inputs);
+        Some(Tape { shape: attrs.shape.clone(), row, inputs, constants, steps: self.steps, outputs, slots, width })
+    }
+
+    fn rename(&mut self, from: Place, to: Place) {
+        for step in &mut self.steps {
+            step.from.iter_mut().chain([&mut step.to]).filter(|place| **place == from).for_each(|place| *place = to);
+        }
+    }
+}
+
+/// Whether a step reads what was folded from a row.
+fn needs_whole_rows(step: &Step) -> bool {
+    match step.what {
+        What::Fold(_) => !matches!(step.to, Place::Output(_)),
+        What::Kernel(_) => step.extent == Extent::Row,
+        What::Spread(_) => true,
+    }
+}
+
+fn largest(extents: impl Iterator<Item = Extent>) -> Extent {
+    extents.fold(Extent::One, |a, b| match (a, b) {
+        (Extent::Whole, _) | (_, Extent::Whole) => Extent::Whole,
+        (Extent::Row, _) | (_, Extent::Row) => Extent::Row,
+        _ => Extent::One,
+    })
+}

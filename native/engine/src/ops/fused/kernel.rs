@@ -1,0 +1,28 @@
+//! The loops behind elementwise operations.
+
+use crate::cpu::{Kernel, for_number};
+use crate::error::Result;
+use crate::ops::{binary, cast, unary};
+use crate::program::Op;
+use crate::types::Type;
+
+/// The loop of an operation on real operands of these types, where it is elementwise and cannot fail. The loop has types of
+/// its own, which the operands are cast to and its result is cast from.
+pub(crate) fn kernel(op: &Op, operands: &[Type], out: Type) -> Option<Kernel> {
+    let is_plain = |dtype: &Type| !dtype.is_packed() && !dtype.is_complex();
+    if !operands.iter().chain([&out]).all(is_plain) {
+        return None;
+    }
+    match (op, operands) {
+        (Op::Unary(op), &[x]) => unary::kernel(*op, x, out),
+        (Op::Binary(op), &[left, right]) => binary::kernel(*op, left, right, out),
+        (Op::Cast, &[x]) => cast::kernel(x, out),
+        (Op::Select, &[_, _, _]) => choice(out),
+        _ => None,
+    }
+}
+
+fn choice(dtype: Type) -> Option<Kernel> {
+    let kernel: Result<Kernel> = for_number!(dtype, T => Ok(Kernel::select::<T>()));
+    kernel.ok()
+}

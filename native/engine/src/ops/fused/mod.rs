@@ -1,0 +1,40 @@
+//! Regions of elementwise operations and folds of rows, run as one.
+//!
+//! The operation holds the region as a program, which says what it computes. On plain tensors in the CPU's memory it runs
+//! as a [`Tape`](crate::cpu::tape::Tape), elsewhere as the program that it is.
+
+mod compile;
+mod kernel;
+mod slots;
+
+pub(crate) use compile::compile;
+pub(crate) use kernel::kernel;
+
+use crate::error::Result;
+use crate::ops::{Call, broadcast_to};
+use crate::program::{Extent, Fused};
+use crate::value::Value;
+
+pub(super) fn run(attrs: &Fused, call: Call<'_>) -> Result<Vec<Value>> {
+    let [program] = call.nested else { return Err(call.invalid("has no region")) };
+    let Some(tape) = call.tape.filter(|_| call.inputs.iter().all(|input| input.flex().is_some())) else {
+        return program.run(call.inputs, call.device);
+    };
+    // Results that depend on the order of elements come from the operands, which the tape then leaves as they are.
+    let kept = tape.may_decline().then(|| call.inputs.clone());
+    match tape.run(placed(attrs, call.inputs))? {
+        Some(results) => Ok(results),
+        None => program.run(kept.unwrap_or_default(), call.device),
+    }
+}
+
+/// The operands in the shapes that the tape reads.
+fn placed(attrs: &Fused, inputs: Vec<Value>) -> Vec<Value> {
+    let rows = &attrs.shape[..attrs.shape.len() - attrs.row_axes];
+    let place = |(value, extent): (Value, &Extent)| match extent {
+        Extent::Whole => broadcast_to(value, &attrs.shape),
+        Extent::Row => value.reshape(rows),
+        Extent::One => value.reshape(&[]),
+    };
+    inputs.into_iter().zip(&attrs.extents).map(place).collect()
+}

@@ -1,0 +1,308 @@
+//! Which instructions run together.
+
+use super::super::has_effect;
+use crate::cpu::tape::{LONGEST_ROW, folds};
+use crate::ops::fused::kernel;
+use crate::program::{Extent, Fold, Instruction, Op, Program, Reduce};
+use crate::types::TensorType;
+
+/// A partition of a program's instructions.
+pub(super) struct Clusters<'a> {
+    program: &'a Program,
+    types: Vec<&'a TensorType>,
+    /// The instruction that makes each value; inputs have none.
+    makers: Vec<Option<usize>>,
+    /// The instructions that read each value.
+    readers: Vec<Vec<usize>>,
+    /// Reader and maker of values that the reader needs as they are outside of a region.
+    apart: Vec<(usize, usize)>,
+    /// The instruction before each one that must not run after it.
+    effects: Vec<Option<usize>>,
+    /// Id of the first result of each instruction.
+    results: Vec<usize>,
+    /// The cluster of each instruction: the number of one of its instructions.
+    of: Vec<usize>,
+    clusters: Vec<Cluster>,
+}
+
+/// What the instructions of a cluster have in common.
+#[derive(Clone, Debug, Default)]
+struct Cluster {
+    members: Vec<usize>,
+    shape: Vec<usize>,
+    /// How many of the last axes are folded; 0 where none is.
+    row_axes: usize,
+    /// Whether more instructions may join.
+    is_open: bool,
+}
+
+impl Cluster {
+    fn row(&self) -> usize {
+        self.shape[self.shape.len() - self.row_axes..].iter().product()
+    }
+
+    /// Whether a value of one element for each row may have this shape.
+    fn is_row_shape(&self, shape: &[usize]) -> bool {
+        let (outer, inner) = self.shape.split_at(self.shape.len() - self.row_axes);
+        let kept = shape.len() == self.shape.len() && shape[..outer.len()] == *outer;
+        shape == outer || kept && inner.len() <= shape.len() && shape[outer.len()..].iter().all(|&len| len == 1)
+    }
+
+    /// Whether a value of one element for each row, of this shape, is spread over the rows when it is broadcast.
+    fn spreads(&self, shape: &[usize]) -> bool {
+        shape.len() == self.shape.len() && self.is_row_shape(shape)
+    }
+}
+
+/// How an instruction would take part in a region.
+struct Part {
+    shape: Vec<usize>,
+    row_axes: usize,
+    /// Operands whose clusters may be joined.
+    with: Vec<usize>,
+}
+
+impl<'a> Clusters<'a> {
+    pub(super) fn find(program: &'a Program) -> Self {
+        let count = program.instructions.len();
+        let mut found = Self {
+            program,
+            types: program.value_types(),
+            makers: vec![None; program.inputs.len()],
+            readers: vec![vec![]; program.value_types().len()],
+            apart: vec![],
+            effects: vec![None; count],
+            results: vec![],
+            of: (0..count).collect(),
+            clusters: vec![Cluster::default(); count],
+        };
+        let mut last_effect = None;
+        for (i, instruction) in program.instructions.iter().enumerate() {
+            found.results.push(found.makers.len());
+            found.makers.extend(instruction.outputs.iter().map(|_| Some(i)));
+            instruction.inputs.iter().for_each(|&id| found.readers[id].push(i));
+            if has_effect(&instruction.op) {
+                found.effects[i] = last_effect.replace(i);
+            }
+            found.add(i, instruction);
+        }
+        found
+    }
+
+    /// The cluster of an instruction.
+    pub(super) fn of(&self, instruction: usize) -> usize {
+        self.of[instruction]
+    }
+
+    /// The shape of a cluster's region and how many of its last axes are folded.
+    pub(super) fn region(&self, cluster: usize) -> (&[usize], usize) {
+        (&self.clusters[cluster].shape, self.clusters[cluster].row_axes)
+    }
+
+    /// The instructions whose results an instruction reads.
+    pub(super) fn producers(&self, instruction: usize) -> impl Iterator<Item = usize> + '_ {
+        self.program.instructions[instruction].inputs.iter().filter_map(|&id| self.makers[id])
+    }
+
+    /// The instructions that read a value.
+    pub(super) fn readers(&self, id: usize) -> &[usize] {
+        &self.readers[id]
+    }
+
+    /// The instruction that makes a value.
+    pub(super) fn maker(&self, id: usize) -> Option<usize> {
+        self.makers[id]
+    }
+
+    /// The id of an instruction's first result.
+    pub(super) fn result(&self, instruction: usize) -> usize {
+        self.results[instruction]
+    }
+
+    /// The type of a value.
+    pub(super) fn ty(&self, id: usize) -> &TensorType {
+        self.types[id]
+    }
+
+    /// Puts an instruction in a cluster with what it reads, where it can, else in one of its own.
+    fn add(&mut self, i: usize, instruction: &Instruction) {
+        self.clusters[i] = Cluster { members: vec![i], ..Cluster::default() };
+        let Some(part) = self.part(instruction) else { return };
+        self.clusters[i] =
+            Cluster { members: vec![i], shape: part.shape.clone(), row_axes: part.row_axes, is_open: true };
+        let apart = self.producers(i).filter(|&maker| !part.with.contains(&self.of[maker])).map(|maker| (i, maker));
+        let apart: Vec<_> = apart.collect();
+        self.apart.extend(apart);
+        for cluster in part.with {
+            let (cluster, own) = (self.of[cluster], self.of[i]);
+            if cluster != own && self.may_join(cluster, own) {
+                self.join(cluster, own);
+            }
+        }
+        // A change of shape is none of a region's business unless it is within one.
+        if is_view(&instruction.op) && self.clusters[self.of[i]].members.len() == 1 {
+            self.clusters[self.of[i]].is_open = false;
+        }
+    }
+
+    fn part(&self, instruction: &Instruction) -> Option<Part> {
+        let [out] = instruction.outputs.as_slice() else { return None };
+        match &instruction.op {
+            Op::Reduce(reduce) => self.fold(reduce, instruction, out),
+            Op::Reshape | Op::Broadcast(_) => self.view(instruction, out),
+            op => {
+                let types: Vec<_> = instruction.inputs.iter().map(|&id| self.types[id].dtype).collect();
+                let is_clip = matches!(op, Op::Clip) && types.iter().all(|dtype| *dtype == out.dtype);
+                let clips = is_clip && !out.dtype.is_complex() && !out.dtype.is_packed();
+                (clips || kernel(op, &types, out.dtype).is_some()).then(|| self.elementwise(instruction, out))?
+            }
+        }
+    }
+
+    /// An elementwise instruction: over the region of its operands, or one element for each row of it.
+    fn elementwise(&self, instruction: &Instruction, out: &TensorType) -> Option<Part> {
+        if out.shape.iter().product::<usize>() < 2 {
+            return None;
+        }
+        let operands: Vec<(usize, usize, Extent)> = instruction.inputs.iter().filter_map(|&id| self.open(id)).collect();
+        let in_rows = operands.iter().find(|&&(id, c, extent)| {
+            let same = |&other: &usize| self.types[other].shape == out.shape || self.is_one(other);
+            extent == Extent::Row && self.types[id].shape == out.shape && self.clusters[c].shape != out.shape
+                && instruction.inputs.iter().all(same)
+        });
+        if let Some(&(_, cluster, _)) = in_rows {
+            let region = &self.clusters[cluster];
+            let with = operands.iter().filter(|&&(_, c, _)| self.clusters[c].shape == region.shape);
+            let with = with.map(|&(_, c, _)| c).collect();
+            return Some(Part { shape: region.shape.clone(), row_axes: region.row_axes, with });
+        }
+        let with: Vec<usize> = operands
+            .iter()
+            .filter(|&&(_, c, _)| {
+                let region = &self.clusters[c];
+                let fits = |&(id, other, extent): &(usize, usize, Extent)| {
+                    let shape = &self.types[id].shape;
+                    other != c || extent == Extent::Whole || *shape == out.shape || region.spreads(shape)
+                };
+                region.shape == out.shape && operands.iter().all(fits)
+            })
+            .map(|&(_, c, _)| c)
+            .collect();
+        let row_axes = with.iter().map(|&c| self.clusters[c].row_axes).max().unwrap_or(0);
+        Some(Part { shape: out.shape.clone(), row_axes, with })
+    }
+
+    /// A fold over the last axes.
+    fn fold(&self, reduce: &Reduce, instruction: &Instruction, out: &TensorType) -> Option<Part> {
+        let id = *instruction.inputs.first()?;
+        let operand = self.types[id];
+        let rank = operand.shape.len();
+        let mut axes = reduce.axes.clone().unwrap_or_else(|| (0..rank).collect());
+        axes.sort_unstable();
+        let row_axes = axes.len();
+        let is_last = axes.iter().copied().eq(rank - row_axes..rank);
+        let dtype = if matches!(reduce.fold, Fold::All | Fold::Any) { operand.dtype } else { out.dtype };
+        let is_plain = [operand.dtype, out.dtype].iter().all(|dtype| !dtype.is_packed() && !dtype.is_complex());
+        if row_axes == 0 || !is_last || operand.shape.iter().product::<usize>() < 2 || !is_plain {
+            return None;
+        }
+        folds(reduce.fold, dtype)?;
+        let with = self.open(id).filter(|&(_, c, extent)| {
+            let region = &self.clusters[c];
+            extent == Extent::Whole && region.shape == operand.shape && [0, row_axes].contains(&region.row_axes)
+        });
+        let with = with.map(|(_, c, _)| c).into_iter().collect();
+        Some(Part { shape: operand.shape.clone(), row_axes, with })
+    }
+
+    /// A change of shape of a value of one element for each row.
+    fn view(&self, instruction: &Instruction, out: &TensorType) -> Option<Part> {
+        let (id, cluster, extent) = self.open(*instruction.inputs.first()?)?;
+        let (region, from) = (&self.clusters[cluster], &self.types[id].shape);
+        let fits = match &instruction.op {
+            Op::Broadcast(attrs) => {
+                out.shape == region.shape && region.is_row_shape(from) && attrs.axes.iter().copied().eq(0..from.len())
+            }
+            _ => region.is_row_shape(&out.shape),
+        };
+        let fits = fits && extent == Extent::Row;
+        fits.then(|| Part { shape: region.shape.clone(), row_axes: region.row_axes, with: vec![cluster] })
+    }
+
+    /// The cluster that makes a value, where more may join it, and how many elements the value has there.
+    fn open(&self, id: usize) -> Option<(usize, usize, Extent)> {
+        let maker = self.makers[id]?;
+        let cluster = self.of[maker];
+        let region = &self.clusters[cluster];
+        if !region.is_open {
+            return None;
+        }
+        let extent = self.extent(maker);
+        // What is folded from cut rows is known at the end only.
+        let is_known = extent == Extent::Whole || region.row() <= LONGEST_ROW;
+        is_known.then_some((id, cluster, extent))
+    }
+
+    /// How many elements the result of an instruction has in its region.
+    pub(super) fn extent(&self, instruction: usize) -> Extent {
+        let region = &self.clusters[self.of[instruction]];
+        let step = &self.program.instructions[instruction];
+        match &step.op {
+            Op::Reduce(_) => Extent::Row,
+            Op::Reshape | Op::Broadcast(_) => Extent::Row,
+            _ if step.outputs[0].shape == region.shape => Extent::Whole,
+            _ => Extent::Row,
+        }
+    }
+
+    fn is_one(&self, id: usize) -> bool {
+        self.types[id].shape.iter().product::<usize>() == 1
+    }
+
+    /// Whether two clusters have one region and no path leads out of them and back.
+    fn may_join(&self, a: usize, b: usize) -> bool {
+        let (one, other) = (&self.clusters[a], &self.clusters[b]);
+        let rows = one.row_axes == other.row_axes || one.row_axes == 0 || other.row_axes == 0;
+        let apart = |&(reader, maker): &(usize, usize)| {
+            let pair = (self.of[reader], self.of[maker]);
+            pair == (a, b) || pair == (b, a)
+        };
+        one.shape == other.shape && rows && !self.apart.iter().any(apart) && !self.leads_back([a, b])
+    }
+
+    /// Whether one of two clusters reads what depends on them and is not in them.
+    fn leads_back(&self, both: [usize; 2]) -> bool {
+        let members = || both.iter().flat_map(|&c| &self.clusters[c].members);
+        let mut seen = vec![false; self.of.len()];
+        let mut stack: Vec<usize> = members().flat_map(|&i| self.before(i)).filter(|c| !both.contains(c)).collect();
+        while let Some(cluster) = stack.pop() {
+            if both.contains(&cluster) {
+                return true;
+            }
+            if std::mem::replace(&mut seen[cluster], true) {
+                continue;
+            }
+            let members = &self.clusters[cluster].members;
+            stack.extend(members.iter().flat_map(|&i| self.before(i)).filter(|&c| c != cluster));
+        }
+        false
+    }
+
+    /// The clusters that must run before an instruction.
+    fn before(&self, instruction: usize) -> impl Iterator<Item = usize> + '_ {
+        self.producers(instruction).chain(self.effects[instruction]).map(|i| self.of[i])
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let from = std::mem::take(&mut self.clusters[b]);
+        from.members.iter().for_each(|&i| self.of[i] = a);
+        let into = &mut self.clusters[a];
+        into.members.extend(from.members);
+        into.row_axes = into.row_axes.max(from.row_axes);
+    }
+}
+
+/// Whether an operation only changes shape.
+pub(super) fn is_view(op: &Op) -> bool {
+    matches!(op, Op::Reshape | Op::Broadcast(_))
+}

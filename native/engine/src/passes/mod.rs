@@ -1,0 +1,70 @@
+//! Makes programs faster before they run. Each pass is a file, takes a program and gives one that answers the same.
+
+mod fusion;
+mod writer;
+
+use crate::error::{Error, Result};
+use crate::program::{Op, Program};
+
+/// A pass: its name, by which it can be switched off, and what it does.
+type Pass = (&'static str, fn(&Program) -> Program);
+
+/// The passes, in the order in which they run.
+const PASSES: &[Pass] = &[("fusion", fusion::fuse)];
+
+/// The names of all passes.
+///
+/// ```
+/// assert!(ex_burn_engine::passes::names().any(|name| name == "fusion"));
+/// ```
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PASSES.iter().map(|(name, _)| *name)
+}
+
+/// `program` made faster by all passes but those named in `disabled`, and so the programs inside its loops and branches.
+///
+/// ```
+/// use ex_burn_engine::{TensorType, Type, passes, program::Program};
+///
+/// let ty = TensorType::new(Type::F32, [2]);
+/// let same = Program { inputs: vec![ty], instructions: vec![], outputs: vec![0] };
+/// assert_eq!(passes::optimise(&same, &[])?, same);
+/// # Ok::<(), ex_burn_engine::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Invalid`] for a program that cannot run and for a name that is no pass's.
+pub fn optimise(program: &Program, disabled: &[String]) -> Result<Program> {
+    if let Some(unknown) = disabled.iter().find(|name| !names().any(|known| known == *name)) {
+        let known: Vec<&str> = names().collect();
+        return Err(Error::invalid("program", format!("there is no pass {unknown}, only {}", known.join(", "))));
+    }
+    program.check()?;
+    let enabled = PASSES.iter().filter(|(name, _)| !disabled.iter().any(|off| off == name));
+    Ok(enabled.fold(program.clone(), |program, (_, pass)| everywhere(&program, *pass)))
+}
+
+/// A pass over the programs inside loops and branches, then over the program itself.
+fn everywhere(program: &Program, pass: fn(&Program) -> Program) -> Program {
+    let mut program = program.clone();
+    for instruction in &mut program.instructions {
+        nested_mut(&mut instruction.op).into_iter().for_each(|nested| *nested = everywhere(nested, pass));
+    }
+    pass(&program)
+}
+
+/// The programs inside an operation that run once or once for each iteration. Those of custom folds see single elements.
+fn nested_mut(op: &mut Op) -> Vec<&mut Program> {
+    match op {
+        Op::While(op) => vec![&mut op.condition, &mut op.body],
+        Op::Cond(op) => op.predicates.iter_mut().chain(&mut op.branches).collect(),
+        _ => vec![],
+    }
+}
+
+/// Whether an operation calls into the host.
+fn has_effect(op: &Op) -> bool {
+    let calls = matches!(op, Op::Hook(_) | Op::RuntimeCall(_));
+    calls || op.nested().into_iter().any(|program| program.instructions.iter().any(|i| has_effect(&i.op)))
+}
