@@ -1,7 +1,8 @@
 defmodule Bench.Measure do
   @moduledoc false
 
-  @nanoseconds round(String.to_float(System.get_env("BENCH_SECONDS", "0.4")) * 1.0e9)
+  {seconds, ""} = Float.parse(System.get_env("BENCH_SECONDS", "0.4"))
+  @nanoseconds round(seconds * 1.0e9)
   @calls String.to_integer(System.get_env("BENCH_CALLS", "5"))
 
   # The first elements of the file `name` in `folder`, or those from `start` on, as a tensor.
