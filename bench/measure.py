@@ -12,6 +12,11 @@ SECONDS = float(os.environ.get("BENCH_SECONDS", "0.4"))
 CALLS = int(os.environ.get("BENCH_CALLS", "5"))
 
 
+def cores():
+    """How many cores this process may use; fewer than there are under `taskset`."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
 def operand(name, shape, dtype="float32", start=0):
     """The elements of the operand `name` from `start` on as an array of `shape`."""
     dtype = np.dtype(dtype)

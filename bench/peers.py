@@ -6,17 +6,16 @@ reads names of rows from its input and answers each with the median time in micr
 library has no such row. FOLDER holds the operands that `compare` made.
 """
 
-import os
 import sys
 
-from measure import median, operand
+from measure import cores, median, operand
 
 
 def torch_rows():
     import torch
     import torch.nn.functional as F
 
-    torch.set_num_threads(os.cpu_count())
+    torch.set_num_threads(cores())
     torch.set_grad_enabled(False)
 
     def t(*args):

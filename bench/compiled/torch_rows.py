@@ -1,14 +1,13 @@
 """The rows of compiled functions in PyTorch: each answers its first result, as a list, and what is timed."""
 
-import os
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
 import operands as o
+from measure import cores
 
-torch.set_num_threads(os.cpu_count())
+torch.set_num_threads(cores())
 
 
 def rows(compiled):
