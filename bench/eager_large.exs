@@ -5,8 +5,10 @@
 # reads names of rows from its input and answers each with the median time in microseconds. FOLDER holds the operands
 # that `compare` made. Each result is freed at once, as PyTorch and JAX do.
 
+Code.require_file("measure.exs", __DIR__)
+
 defmodule Bench.EagerLarge do
-  @nanoseconds round(String.to_float(System.get_env("BENCH_SECONDS", "0.4")) * 1.0e9)
+  alias Bench.Measure
 
   def serve(folder) do
     Nx.global_default_backend(ExBurn.Backend)
@@ -16,38 +18,16 @@ defmodule Bench.EagerLarge do
 
   defp answer(name, folder) do
     {function, operands} = row(name)
-    operands = Enum.map(operands, &operand(&1, folder))
-    :erlang.float_to_binary(median(function, operands), decimals: 1)
-  end
 
-  defp operand({name, type, shape}, folder) do
-    {_, bits} = type
-    bytes = div(Tuple.product(shape) * bits, 8)
-    path = Path.join(folder, name)
-    {:ok, binary} = File.open(path, [:read, :binary], &IO.binread(&1, bytes))
-    binary |> Nx.from_binary(type) |> Nx.reshape(shape)
-  end
+    operands =
+      for {name, type, shape} <- operands, do: Measure.operand(folder, name, type, shape)
 
-  defp median(function, operands) do
-    run(function, operands)
-    run(function, operands)
-    times = measure(function, operands, System.monotonic_time() + @nanoseconds, [])
-    Enum.at(Enum.sort(times), div(length(times), 2)) / 1000
-  end
-
-  defp measure(function, operands, until, times) do
-    start = System.monotonic_time()
-    run(function, operands)
-    now = System.monotonic_time()
-    times = [now - start | times]
-
-    if now < until or length(times) < 5,
-      do: measure(function, operands, until, times),
-      else: times
+    Measure.format(Measure.median(&run(function, &1), operands))
   end
 
   defp run(function, operands) do
     function |> apply(operands) |> Nx.backend_deallocate()
+    operands
   end
 
   @million4 [{"a", {:f, 32}, {4_000_000}}, {"b", {:f, 32}, {4_000_000}}]

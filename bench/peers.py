@@ -6,38 +6,16 @@ reads names of rows from its input and answers each with the median time in micr
 library has no such row. FOLDER holds the operands that `compare` made.
 """
 
-import os
-import statistics
 import sys
-import time
 
-import numpy as np
-
-LIBRARY, FOLDER = sys.argv[1:3]
-SECONDS = float(os.environ.get("BENCH_SECONDS", "0.4"))
-
-
-def operand(name, shape, dtype="float32"):
-    """The first elements of the operand `name` as an array of `shape`."""
-    return np.fromfile(os.path.join(FOLDER, name), dtype, count=int(np.prod(shape))).reshape(shape)
-
-
-def median(run):
-    """The median time of a call of `run` in microseconds, over SECONDS and at least five calls."""
-    run(), run()
-    times, end = [], time.perf_counter() + SECONDS
-    while len(times) < 5 or time.perf_counter() < end:
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e6
+from measure import cores, median, operand
 
 
 def torch_rows():
     import torch
     import torch.nn.functional as F
 
-    torch.set_num_threads(os.cpu_count())
+    torch.set_num_threads(cores())
     torch.set_grad_enabled(False)
 
     def t(*args):
@@ -159,7 +137,7 @@ def types(million):
 
 
 def main():
-    rows = {"torch": torch_rows, "jax": jax_rows}[LIBRARY]()
+    rows = {"torch": torch_rows, "jax": jax_rows}[sys.argv[1]]()
     for line in sys.stdin:
         run = rows.get(line.strip())
         print(f"{run():.1f}" if run else "-", flush=True)
