@@ -3,7 +3,6 @@
 use crate::cpu::{self, Number};
 use crate::error::{Error, Result};
 use crate::ops::{broadcast_to, cast};
-use crate::scalar;
 use crate::types::{Class, Type};
 use crate::value::Value;
 
@@ -22,41 +21,6 @@ pub(super) fn merge(a: Type, b: Type) -> Type {
         (Class::Unsigned, Class::Signed) => signed((low.bits() * 2).min(64).max(high.bits())),
         _ => high,
     }
-}
-
-/// The type that a function of floats, or a comparison, is computed in: the merged type where it holds both operands
-/// exactly, else `f64`, which is what Nx computes in.
-pub(super) fn common(left: Type, right: Type, out: Type) -> Type {
-    let merged = merge(merge(left, right), out);
-    let exact = |dtype: Type| dtype.is_float() || dtype.bits() <= digits(merged);
-    if !merged.is_float() || exact(left) && exact(right) { merged } else { Type::F64 }
-}
-
-/// Binary digits of a number.
-fn digits(float: Type) -> usize {
-    match float {
-        Type::F64 => 64,
-        Type::F32 => 24,
-        Type::F16 => 11,
-        _ => 8,
-    }
-}
-
-/// A lone integer as a number of the float type `dtype` where that holds it exactly; other values as they are.
-pub(super) fn settle(value: Value, dtype: Type) -> Result<Value> {
-    if !value.dtype().is_int() || !dtype.is_float() || value.len() != 1 || value.dtype().bits() <= digits(dtype) {
-        return Ok(value);
-    }
-    let bytes = value.clone().into_bytes()?;
-    if exactly(value.dtype(), &bytes, dtype).is_some() { cast(value, dtype) } else { Ok(value) }
-}
-
-/// The bytes of an integer as a number of a float type that holds it exactly.
-pub(super) fn exactly(from: Type, bytes: &[u8], float: Type) -> Option<Vec<u8>> {
-    let number = scalar::to_i128(from, bytes)? as f64;
-    let converted = scalar::from_f64(float, number);
-    let is_exact = number.abs() < (1u64 << 53) as f64 && scalar::to_f64(float, &converted) == Some(number);
-    is_exact.then_some(converted)
 }
 
 /// Order of the classes; `bf16` is below the other floats.

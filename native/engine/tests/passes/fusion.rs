@@ -198,13 +198,17 @@ fn types_change_within_a_region() {
 }
 
 #[test]
-fn integers_meet_floats_exactly() {
-    let mut b = Builder::new(&[ty(Type::S32, &[2]), ty(F32, &[2])]);
-    let difference = b.emit(Op::Binary(Binary::Subtract), &[0, 1], ty(F32, &[2]));
-    let out = b.unary(Unary::Negate, difference);
-    let program = b.finish(&[out]);
-    let inputs = [integers(Type::S32, &[16_777_217, 3]), tensor(F32, &[2], &[16_777_216.0, 1.0])];
-    assert_eq!(numbers(&same(&program, &inputs)[0]), [-1.0, -2.0]);
+fn a_scalar_of_another_type_is_cast_for_all_elements() {
+    let mut b = Builder::new(&[ty(F32, &[5]), ty(Type::S32, &[1])]);
+    let scaled = b.binary(Binary::Divide, 0, 1);
+    let two = b.constant(Type::S32, 2.0);
+    let out = b.binary(Binary::Add, scaled, two);
+    let sum = b.reduce(Fold::Sum, out, &[0], true);
+    let program = b.finish(&[out, sum]);
+    let inputs = [tensor(F32, &[5], &[4.0, 8.0, 12.0, 16.0, 20.0]), integers(Type::S32, &[4])];
+    let got = same(&program, &inputs);
+    assert_eq!(numbers(&got[0]), [3.0, 4.0, 5.0, 6.0, 7.0]);
+    assert_eq!(numbers(&got[1]), [25.0]);
 }
 
 #[test]

@@ -221,7 +221,8 @@ impl<'a> Worker<'a> {
     }
 
     fn step(&mut self, step: &Step, block: Block, fold: &mut usize) {
-        let len = if step.extent == Extent::Whole { block.len } else { block.rows };
+        // One element in all is kept as often as a block may need it.
+        let len = if step.extent == Extent::Row { block.rows } else { block.len };
         match &step.what {
             What::Kernel(kernel) => {
                 let mut operands = [&[][..]; 3];

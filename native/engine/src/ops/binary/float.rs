@@ -6,16 +6,14 @@ use crate::cpu::{Float, Kernel, Zip, for_float};
 use crate::error::{Error, Result};
 use crate::ops::{cast, unsupported};
 use crate::ops::gradient::{Rule, with_gradient};
-use crate::ops::promote::{common, merge, operand, settle};
+use crate::ops::promote::{merge, operand};
 use crate::ops::real::{Real, Test};
 use crate::program::{Binary, Unary};
 use crate::types::{TensorType, Type};
 use crate::value::Value;
 
 pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
-    let float = merge(merge(left.dtype(), right.dtype()), out.dtype);
-    let (left, right) = (settle(left, float)?, settle(right, float)?);
-    let dtype = common(left.dtype(), right.dtype(), out.dtype);
+    let dtype = merge(merge(left.dtype(), right.dtype()), out.dtype);
     let place = |value| operand(op.into(), value, dtype, &out.shape);
     with_gradient(
         [left, right],

@@ -8,7 +8,7 @@ mod predicate;
 use crate::cpu::Kernel;
 use crate::error::Result;
 use crate::ops::Call;
-use crate::ops::promote::common;
+use crate::ops::promote::merge;
 use crate::program::Binary;
 use crate::types::{TensorType, Type};
 use crate::value::Value;
@@ -43,7 +43,7 @@ pub(super) fn kernel(op: Binary, left: Type, right: Type, out: Type) -> Option<K
         return predicate::kernel(op, left, right);
     }
     match out.is_float() {
-        true => float::kernel(op, common(left, right, out)),
+        true => float::kernel(op, merge(merge(left, right), out)),
         false if left.is_int() && right.is_int() => int::kernel(op, left, right, out),
         false => None,
     }

@@ -3,7 +3,7 @@
 use crate::cpu::{Cell, Kernel, Number, Zip, for_complex, for_number};
 use crate::error::Result;
 use crate::ops::{cast, unsupported};
-use crate::ops::promote::{common, is_mixed, merge, operand, settle, zip_mixed};
+use crate::ops::promote::{is_mixed, merge, operand, zip_mixed};
 use crate::program::Binary;
 use crate::types::{TensorType, Type};
 use crate::value::Value;
@@ -18,8 +18,6 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
         let (left, right) = (place(left)?, place(right)?);
         for_complex!(Type::C128, T => equality::<T>(op).ok_or_else(|| unsupported(op, &left))?.zip(&left, &right))
     } else {
-        let float = merge(left.dtype(), right.dtype());
-        let (left, right) = (settle(left, float)?, settle(right, float)?);
         let dtype = comparable(op, left.dtype(), right.dtype());
         let (left, right) = (operand(name, left, dtype, &out.shape)?, operand(name, right, dtype, &out.shape)?);
         for_number!(dtype, T => compare::<T>(op).ok_or_else(|| unsupported(op, &left))?.zip(&left, &right))
@@ -27,7 +25,7 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
     cast(answer?, out.dtype)
 }
 
-/// The loop over `op` of two real numbers, which are brought to a type that holds both.
+/// The loop over `op` of two real numbers, which are brought to one type.
 pub(super) fn kernel(op: Binary, left: Type, right: Type) -> Option<Kernel> {
     if is_mixed(left, right) {
         return None;
@@ -35,12 +33,12 @@ pub(super) fn kernel(op: Binary, left: Type, right: Type) -> Option<Kernel> {
     for_number!(comparable(op, left, right), T => Ok(compare::<T>(op)?.kernel())).ok()
 }
 
-/// A type that holds both operands, or at least whether they are zero.
+/// The type that both operands are brought to. A logical connective needs one that keeps the smallest numbers.
 fn comparable(op: Binary, left: Type, right: Type) -> Type {
     let is_logical = matches!(op, Binary::LogicalAnd | Binary::LogicalOr | Binary::LogicalXor);
     match left != right && is_logical && (left.is_float() || right.is_float()) {
         true => Type::F64,
-        false => common(left, right, merge(left, right)),
+        false => merge(left, right),
     }
 }
 

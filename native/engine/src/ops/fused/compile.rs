@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use super::kernel::kernel;
 use super::slots;
 use crate::cpu::tape::{self, LONGEST_ROW, Place, Step, Tape, What, folds};
-use crate::ops::promote::exactly;
 use crate::ops::{cast, unary};
 use crate::program::{Binary, Constant, Extent, Fold, Fused, Instruction, Op, Reduce};
 use crate::types::Type;
@@ -94,29 +93,17 @@ impl Writer {
     }
 
     fn elementwise(&mut self, op: &Op, operands: &[Known], out: Type) -> Option<Known> {
-        let float = operands.iter().map(|x| x.dtype).find(|dtype| dtype.is_float()).unwrap_or(out);
-        let operands: Vec<Known> = operands.iter().map(|&x| self.settled(x, float)).collect();
         let types: Vec<Type> = operands.iter().map(|x| x.dtype).collect();
         let kernel = kernel(op, &types, out)?;
         let extent = largest(operands.iter().map(|x| x.extent));
         let mut from = Vec::with_capacity(operands.len());
-        for (x, dtype) in operands.into_iter().zip(&kernel.operands) {
+        for (&x, dtype) in operands.iter().zip(&kernel.operands) {
             let x = self.cast(x, *dtype)?;
             from.push(self.extended(x, extent).place);
         }
         let result = self.known(kernel.result, extent);
         self.steps.push(Step { what: What::Kernel(kernel), from, to: result.place, extent });
         self.cast(result, out)
-    }
-
-    /// A constant integer as a number of the float type `dtype` where that holds it exactly.
-    fn settled(&mut self, x: Known, dtype: Type) -> Known {
-        let constant = self.constants.iter().find(|(slot, _)| x.place == Place::Slot(*slot));
-        let Some((_, bytes)) = constant.filter(|_| x.dtype.is_int() && dtype.is_float()) else { return x };
-        match exactly(x.dtype, bytes, dtype) {
-            Some(bytes) => self.constant(&Constant { bytes }, dtype).unwrap_or(x),
-            None => x,
-        }
     }
 
     fn cast(&mut self, x: Known, dtype: Type) -> Option<Known> {
