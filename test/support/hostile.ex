@@ -229,7 +229,7 @@ defmodule ExBurn.Hostile do
       Enum.random(["", "{}", "[", <<255>>, ~s({"inputs":[],"instructions":[],"outputs":[0]})])
 
     Enum.random([
-      {:program_new, [program, captures]},
+      {:program_new, [program, captures, []]},
       {:program_from_json, [json, captures]},
       {:program_to_json, [world.executable]},
       {:program_text, [world.executable]},
