@@ -14,7 +14,7 @@ defmodule ExBurn.Telemetry do
 
   Metadata:
 
-    * `:key` - the function
+    * `:key` - the function, or `nil` for one that holds an expression, see `ExBurn.Defn.Key.expression?/1`
     * `:source` - where its program came from: `:traced`, or `:file` with the option `cache: "path"`
     * `:options` - the compiler's options
 

@@ -62,10 +62,11 @@ defmodule ExBurn.Defn.Compiler do
   def __to_backend__(opts), do: {Backend, Backend.init(Keyword.take(opts, [:device]))}
 
   defp cached(key, vars, fun, opts) do
-    if Keyword.get(opts, :cache, true) == false do
-      compile(key, vars, fun, opts)
-    else
-      Cache.fetch(Key.function(key, vars, opts), fn -> compile(key, vars, fun, opts) end)
+    cond do
+      Keyword.get(opts, :cache, true) == false -> compile(key, vars, fun, opts)
+      # Only its native program can be kept.
+      Key.expression?(key) -> compile(nil, vars, fun, Keyword.delete(opts, :cache))
+      true -> Cache.fetch(Key.function(key, vars, opts), fn -> compile(key, vars, fun, opts) end)
     end
   end
 

@@ -7,7 +7,7 @@ defmodule ExBurn.Defn.Key do
   """
 
   alias ExBurn.Defn.Lowering
-  alias Nx.Defn.Composite
+  alias Nx.Defn.{Composite, Expr}
   alias Nx.Tensor, as: T
 
   @doc """
@@ -28,6 +28,46 @@ defmodule ExBurn.Defn.Key do
         {fun, types(vars), hooks(opts), Keyword.take(opts, [:cache, :device, :fusion, :passes])}
     end
   end
+
+  # How many terms around a function are looked at.
+  @looked_at 16
+
+  @doc """
+  Whether a function holds an expression, as those of `Nx.Defn.Graph.run/3` do, and so cannot be a key: a table compares and
+  copies terms as if nothing in them were shared, which for an expression can take forever.
+
+  ## Examples
+
+      iex> traced = Nx.Defn.debug_expr_apply(&Nx.exp/1, [Nx.template({}, :f32)])
+      iex> {ExBurn.Defn.Key.expression?(fn _ -> {traced} end), ExBurn.Defn.Key.expression?(&Nx.exp/1)}
+      {true, false}
+
+  """
+  @spec expression?(term()) :: boolean()
+  def expression?(fun), do: look([fun], @looked_at) == :found
+
+  # What is left to look at: a number of terms, or nothing as it was found.
+  defp look([], left), do: left
+  defp look(_terms, 0), do: 0
+  defp look([%T{data: %Expr{}} | _], _left), do: :found
+  defp look([%T{} | rest], left), do: look(rest, left - 1)
+
+  defp look([head | rest], left) do
+    case look(inside(head), left - 1) do
+      :found -> :found
+      left -> look(rest, left)
+    end
+  end
+
+  # The tail of an improper list.
+  defp look(_term, left), do: left
+
+  defp inside(list) when is_list(list), do: list
+  defp inside(tuple) when is_tuple(tuple), do: Tuple.to_list(tuple)
+  defp inside(%_{} = struct), do: struct |> Map.from_struct() |> Map.values()
+  defp inside(map) when map_size(map) <= @looked_at, do: Map.values(map)
+  defp inside(fun) when is_function(fun), do: fun |> Function.info(:env) |> elem(1)
+  defp inside(_term), do: []
 
   @doc """
   The names of hooks that have a function.
