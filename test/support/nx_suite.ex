@@ -47,9 +47,10 @@ defmodule ExBurn.NxSuite do
 
   @doc """
   Compiles the test file `name`. `known` maps the names of tests that cannot pass to the modes, the reason and the message
-  with which they fail, `examples` the modules with examples that cannot pass to the reason and their functions.
+  with which they fail, `examples` the modules with examples that cannot pass to the reason and their functions. `rewrite` is
+  given each node first.
   """
-  def load(folder, name, known, examples) do
+  def load(folder, name, known, examples \\ %{}, rewrite \\ & &1) do
     # Some tests expect messages with this path.
     path = Path.join("test", name)
 
@@ -65,7 +66,10 @@ defmodule ExBurn.NxSuite do
     if missing != [], do: raise("#{path} holds no tests #{inspect(missing)}")
 
     # After the children of a node, so that what is put in is not visited again.
-    ast = Macro.postwalk(ast, &(&1 |> rewrite_path(folder) |> rewrite_node({known, examples})))
+    ast =
+      Macro.postwalk(ast, fn node ->
+        node |> rewrite.() |> rewrite_path(folder) |> rewrite_node({known, examples})
+      end)
 
     compile(ast, path)
   end

@@ -152,6 +152,27 @@ defmodule ExBurn.Defn.CompileCacheTest do
     assert :counters.get(depth, 1) == 3
   end
 
+  test "a function that holds an expression is no key, so nothing walks the expression as a tree" do
+    chain = fn x -> Enum.reduce(1..60, x, fn _, x -> Nx.add(x, x) end) end
+    expr = Nx.Defn.debug_expr_apply(chain, [Nx.template({}, :f64)])
+    for _ <- 1..2, do: assert(run(fn _ -> expr end, [Nx.tensor(1.0, type: :f64)]) == [2.0 ** 60])
+    assert {Cache.size(), Cache.size(Cache.programs())} == {0, 1}
+  end
+
+  test "stages of a graph, whose parameters may have no context" do
+    fun = fn a, b -> Nx.subtract(Nx.multiply(Nx.add(a, b), 2), a) end
+    args = [Nx.tensor([1, 2]), Nx.tensor([3, 4])]
+
+    stages =
+      Nx.Defn.Graph.split(Nx.Defn.debug_expr_apply(fun, args), fn
+        %Nx.Tensor{data: %{op: :multiply}} -> :both
+        _ -> :none
+      end)
+
+    result = Nx.Defn.Graph.run(stages, args, compiler: Compiler)
+    assert Nx.to_flat_list(result) == [7, 10]
+  end
+
   test "telemetry tells how long it took, and of what" do
     fun = fn x ->
       Process.sleep(5)
