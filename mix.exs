@@ -27,7 +27,7 @@ defmodule ExBurn.MixProject do
   end
 
   def application do
-    [mod: {ExBurn.Application, []}, extra_applications: [:logger]]
+    [mod: {ExBurn.Application, []}, extra_applications: [:crypto, :logger]]
   end
 
   defp elixirc_paths(:test), do: ["lib", "test/support"]

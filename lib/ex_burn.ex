@@ -455,6 +455,8 @@ defmodule ExBurn do
   @doc """
   The program of a function for arguments of these types, as text.
 
+  The options are those of `ExBurn.Defn.Compiler`, so `passes: [fusion: false]` shows the program without that pass.
+
   ## Examples
 
       iex> text = ExBurn.explain(fn x -> Nx.exp(Nx.add(x, 1)) end, [Nx.template({2}, :f32)])
@@ -468,8 +470,8 @@ defmodule ExBurn do
       ]
 
   """
-  @spec explain(function(), [Nx.Container.t()]) :: String.t()
-  defdelegate explain(fun, args), to: ExBurn.Defn.Compiler
+  @spec explain(function(), [Nx.Container.t()], keyword()) :: String.t()
+  defdelegate explain(fun, args, opts \\ []), to: ExBurn.Defn.Compiler
 
   @doc """
   Times a matrix multiplication: milliseconds of the best run and billions of operations a second.

@@ -1,20 +1,20 @@
 defmodule ExBurn.NxSuite do
   @moduledoc """
-  Nx's own test files, run on our backend.
+  Nx's own test files, run on our backend and through our compiler.
 
   The files are read from a checkout of Nx, rewritten in memory and compiled; nothing of them is kept. The rewriting
 
-    * sets the default backend of each test, for its process only,
+    * sets the default backend and the compiler of each test, for its process only, and runs it three times: see
+      `ExBurn.NxModes`,
     * compares with `==` by value, because a tensor of ours holds a reference: types, shapes, names and integers must be
       equal, floats close,
     * draws the same random numbers in each run,
     * turns a test that cannot pass here around: it must fail, and with the known message,
     * skips the tests that need other nodes.
 
-  Nx 0.13.1 has 33 files with 2,702 tests, of which 1,380 are examples of its documentation. 2,667 pass, 29 fail as listed
-  in `test/nx/suite_test.exs`, and 6 are skipped: 4 that need other nodes, and 2 examples of a function, one of which
-  compares references. Functions run as Nx calls them and `defn` with `Nx.Defn.Evaluator`, where the test names no other
-  compiler; `test/nx/doctest_test.exs` runs most of the examples once more, with our compiler.
+  Nx 0.13.1 has 33 files with 2,702 tests, of which 1,380 are examples of its documentation. What fails is listed in
+  `test/nx/suite_test.exs`. Skipped are 4 tests that need other nodes, in each mode, and 2 examples of a function, one of
+  which compares references. `test/nx/doctest_test.exs` runs most of the examples with our compiler.
   """
 
   import ExUnit.Assertions
@@ -46,10 +46,11 @@ defmodule ExBurn.NxSuite do
   end
 
   @doc """
-  Compiles the test file `name`. `known` maps the names of tests that cannot pass to the reason and the message with
-  which they fail, `examples` the modules with examples that cannot pass to the reason and their functions.
+  Compiles the test file `name`. `known` maps the names of tests that cannot pass to the modes, the reason and the message
+  with which they fail, `examples` the modules with examples that cannot pass to the reason and their functions. `rewrite` is
+  given each node first.
   """
-  def load(folder, name, known, examples) do
+  def load(folder, name, known, examples \\ %{}, rewrite \\ & &1) do
     # Some tests expect messages with this path.
     path = Path.join("test", name)
 
@@ -65,7 +66,10 @@ defmodule ExBurn.NxSuite do
     if missing != [], do: raise("#{path} holds no tests #{inspect(missing)}")
 
     # After the children of a node, so that what is put in is not visited again.
-    ast = Macro.postwalk(ast, &(&1 |> rewrite_path(folder) |> rewrite_node({known, examples})))
+    ast =
+      Macro.postwalk(ast, fn node ->
+        node |> rewrite.() |> rewrite_path(folder) |> rewrite_node({known, examples})
+      end)
 
     compile(ast, path)
   end
@@ -102,11 +106,12 @@ defmodule ExBurn.NxSuite do
 
   defp name_groups(node), do: node
 
-  # Names made in a loop are none yet.
-  defp full_name(meta, name) do
-    parts = if meta[:group], do: [meta[:group], name], else: [name]
-    if Enum.all?(parts, &is_binary/1), do: Enum.join(parts, " ")
-  end
+  # Names made in a loop are code still.
+  defp full_name(meta, name),
+    do: [meta[:group], name] |> Enum.reject(&is_nil/1) |> Enum.map_join(" ", &text/1)
+
+  defp text(name) when is_binary(name), do: name
+  defp text(code), do: code |> Macro.to_string() |> String.trim(~s("))
 
   defp rewrite_path({:doctest_file, meta, [path | opts]}, folder),
     do: {:doctest_file, meta, [Path.join(folder, path) | opts]}
@@ -116,9 +121,11 @@ defmodule ExBurn.NxSuite do
 
   defp rewrite_node({:use, _, [{:__aliases__, _, [:ExUnit, :Case]} | _]} = use, _known) do
     quote do
+      @before_compile {ExBurn.NxModes, :add_tests}
       unquote(use)
       @moduletag :capture_log
-      setup do: ExBurn.NxSuite.use_ours()
+      require ExBurn.NxModes
+      setup context, do: ExBurn.NxSuite.use_ours(context)
     end
   end
 
@@ -138,6 +145,14 @@ defmodule ExBurn.NxSuite do
 
   defp rewrite_node({:refute, meta, [{:==, _, sides}]}, _known),
     do: call(:assert_other, meta, sides)
+
+  # Where a file sets a compiler for its tests.
+  defp rewrite_node(
+         {{:., _, [{_, _, [:Nx, :Defn]}, :default_options]} = call, meta, [[compiler: module]]},
+         _known
+       ) do
+    {call, meta, [[compiler: quote(do: ExBurn.NxModes.compiler(unquote(module)))]]}
+  end
 
   defp rewrite_node({:@, _, [{:tag, _, [:distributed]}]}, _known),
     do: quote(do: @tag(skip: unquote(distributed())))
@@ -163,12 +178,10 @@ defmodule ExBurn.NxSuite do
       nil ->
         test
 
-      {reason, message} ->
+      reasons ->
         {args, [[do: body]]} = Enum.split(args, -1)
-        check = call(:assert_fails, meta, [reason, Macro.escape(message), fun(body)])
-
-        {:__block__, [],
-         [quote(do: @tag(fails: unquote(reason))), {:test, meta, args ++ [[do: check]]}]}
+        check = call(:assert_expected, meta, [Macro.escape(reasons), fun(body)])
+        {:test, meta, args ++ [[do: check]]}
     end
   end
 
@@ -180,21 +193,32 @@ defmodule ExBurn.NxSuite do
     do: {{:., meta, [{:__aliases__, [alias: false], [:ExBurn, :NxSuite]}, name]}, meta, args}
 
   @doc false
-  def use_ours do
-    Nx.default_backend(ExBurn.Backend)
+  def use_ours(context) do
     :rand.seed(:exsss, @seed)
-    :ok
+    ExBurn.NxModes.start(context)
   end
 
   @doc false
+  def assert_expected(reasons, test) do
+    case for {modes, reason, message} <- reasons,
+             ExBurn.NxModes.current() in modes,
+             do: {reason, message} do
+      [] -> test.()
+      [{reason, message} | _] -> assert_fails(reason, message, test)
+    end
+  end
+
   # A test that fails for another reason than the known one, or no longer, must be looked at.
-  def assert_fails(reason, message, test) do
+  defp assert_fails(reason, message, test) do
+    # A serving that fails takes the test with it.
+    Process.flag(:trap_exit, true)
+
     failure =
       try do
         test.()
         nil
-      rescue
-        error -> Exception.message(error)
+      catch
+        kind, error -> Exception.format_banner(kind, error, __STACKTRACE__)
       end
 
     assert failure, "this test was expected to fail (#{reason}) and passes: take it off the list"
@@ -252,33 +276,5 @@ defmodule ExBurn.NxSuite do
       [l, r] = Enum.map([l, r], &Nx.devectorize/1)
       Nx.to_number(Nx.all_close(l, r, rtol: 1.0e-5, atol: 1.0e-6, equal_nan: true)) == 1
     end)
-  end
-end
-
-defmodule Nx.Helpers do
-  @moduledoc """
-  What Nx's tests call to compare floats, for tensors of any backend.
-  """
-
-  import ExUnit.Assertions
-
-  @doc """
-  Asserts that the gradient of `fun` at `x` is the slope of `fun` over a short distance.
-  """
-  def check_grads!(fun, gradient, x, opts \\ []) do
-    half = (opts[:step] || 1.0e-4) / 2
-    rise = Nx.subtract(fun.(Nx.add(x, half)), fun.(Nx.subtract(x, half)))
-    tolerance = [atol: opts[:atol] || 1.0e-7, rtol: opts[:rtol] || 1.0e-4]
-    assert_all_close(gradient.(x), Nx.divide(rise, 2 * half), tolerance)
-  end
-
-  @doc """
-  Asserts that two tensors are close.
-  """
-  def assert_all_close(left, right, opts \\ []) do
-    opts = Keyword.merge([atol: 1.0e-4, rtol: 1.0e-4], opts)
-
-    assert Nx.to_number(Nx.all_close(left, right, opts)) == 1,
-           "expected #{inspect(left)} to be close to #{inspect(right)}"
   end
 end

@@ -8,15 +8,21 @@ defmodule ExBurn.Defn.Compiler do
   ## Options
 
     * `:device` - where the program runs, as in `ExBurn.Backend`. Defaults to the default device
-    * `:cache` - `false` compiles anew on every call. Defaults to `true`: programs are kept by function, argument types
-      and the values that the function captured
+    * `:cache` - `true`, the default, keeps the program, by function with the values around it, argument types and options:
+      see `ExBurn.Defn.Cache`. `false` compiles anew on every call. A path keeps it in a file too, from which another VM
+      takes it without tracing the function: see `ExBurn.Defn.Artifact`. The file is for one function with one set of
+      argument types, and has to be deleted when other modules that the function calls change
+    * `:passes` - which passes over the program to leave out, such as `[cse: false]`: see `ExBurn.Defn.Passes`
+    * `:fusion` - `false` is short for `passes: [fusion: false]`
+    * `:debug` - `true` prints the program
 
-  Options of other compilers are ignored, since libraries forward their own.
+  Options of other compilers are ignored, since libraries forward their own. `ExBurn.Telemetry` tells of compilations, and
+  `ExBurn.Defn.Recompilation` warns of too many.
   """
 
   alias ExBurn.Backend
-  alias ExBurn.Defn.{Cache, Lowering}
-  alias ExBurn.{Cost, Error, NIF, Type}
+  alias ExBurn.Defn.{Artifact, Cache, Key, Lowering, Passes, Recompilation}
+  alias ExBurn.{Cost, Error, NIF, Telemetry, Type}
   alias Nx.Defn.Composite
   alias Nx.Tensor, as: T
 
@@ -40,6 +46,7 @@ defmodule ExBurn.Defn.Compiler do
   def __compile__(key, vars, fun, opts) do
     Backend.init(Keyword.take(opts, [:device]))
     compiled = cached(key, vars, fun, opts)
+    if opts[:debug], do: compiled.ref |> text() |> IO.puts()
 
     fn [args] ->
       refs = arguments(args, compiled.used)
@@ -54,52 +61,113 @@ defmodule ExBurn.Defn.Compiler do
   @impl true
   def __to_backend__(opts), do: {Backend, Backend.init(Keyword.take(opts, [:device]))}
 
-  @doc """
-  Traces `fun` with `vars` as parameters and prepares its program.
-  """
-  @spec compile([Nx.Container.t()], ([Nx.Container.t()] -> Nx.Container.t()), keyword()) :: t()
-  def compile(vars, fun, opts) do
-    inputs = vars |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
-    expr = fun.(vars)
-    lowered = Lowering.lower(Composite.flatten_list([expr]), inputs, Keyword.take(opts, [:hooks]))
+  defp cached(key, vars, fun, opts) do
+    cond do
+      Keyword.get(opts, :cache, true) == false -> compile(key, vars, fun, opts)
+      # Only its native program can be kept.
+      Key.expression?(key) -> compile(nil, vars, fun, Keyword.delete(opts, :cache))
+      true -> Cache.fetch(Key.function(key, vars, opts), fn -> compile(key, vars, fun, opts) end)
+    end
+  end
+
+  defp compile(key, vars, fun, opts) do
+    disabled = Passes.disabled(opts)
+    prepare = &timed(fn -> shared(&1, disabled, opts) end)
+
+    {eval_time, {source, lowered, {compile_time, ref}}} =
+      timed(fn -> prepared(key, vars, fun, opts, disabled, prepare) end)
+
+    Recompilation.count(key, vars, opts)
+    times = {eval_time - compile_time, compile_time}
+    Telemetry.compiled(times, %{key: key, source: source, options: opts})
 
     %__MODULE__{
-      ref: native(lowered),
-      output: Composite.traverse(expr, &Nx.to_template/1),
+      ref: ref,
+      output: lowered.output,
       used: lowered.used,
       brief?: Cost.brief?(lowered.cost)
     }
   end
 
-  @doc """
-  The native program of what `ExBurn.Defn.Lowering` answered.
-  """
-  @spec native(Lowering.lowered()) :: reference()
-  def native(%{program: program, captures: captures}) do
-    Error.unwrap!(NIF.program_new(program, Enum.map(captures, &Backend.ref/1), []))
+  defp timed(fun) do
+    start = System.monotonic_time()
+    result = fun.()
+    {System.monotonic_time() - start, result}
   end
 
-  @doc """
-  The program of a function for arguments of these types, as text: see `ExBurn.explain/2`.
-  """
-  @spec explain(function(), [Nx.Container.t()]) :: String.t()
-  def explain(fun, args) do
-    expr = Nx.Defn.debug_expr_apply(fun, args)
-    inputs = args |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
-    program = [expr] |> Composite.flatten_list() |> Lowering.lower(inputs) |> native()
-    Error.unwrap!(NIF.program_text(program))
-  end
+  # What is translated, from the file that the options name or anew, and what `prepare` makes of it.
+  defp prepared(key, vars, fun, opts, disabled, prepare) do
+    case Keyword.get(opts, :cache, true) do
+      path when is_binary(path) ->
+        facts = Artifact.facts(key, vars, opts, disabled)
 
-  defp cached(key, vars, fun, opts) do
-    compile = fn -> compile(vars, fun, opts) end
+        with :error <- Artifact.read(path, facts, &fitting(&1, vars, prepare)) do
+          {:traced, lowered, _native} = traced = traced(vars, fun, opts, prepare)
+          Artifact.write(path, facts, lowered)
+          traced
+        end
 
-    if Keyword.get(opts, :cache, true) do
-      types = Composite.traverse(List.to_tuple(vars), &Nx.to_template/1)
-      Cache.fetch({key, types, opts[:hooks] |> Kernel.||(%{}) |> Map.keys()}, compile)
-    else
-      compile.()
+      _ ->
+        traced(vars, fun, opts, prepare)
     end
   end
+
+  defp traced(vars, fun, opts, prepare) do
+    lowered = trace(vars, fun, opts)
+    {:traced, lowered, prepare.(lowered)}
+  end
+
+  defp fitting(lowered, vars, prepare) do
+    {_time, ref} = native = prepare.(lowered)
+    inputs = types(vars)
+    types = {Enum.map(lowered.used, &Enum.fetch!(inputs, &1)), types([lowered.output])}
+
+    if Error.unwrap!(NIF.program_types(ref)) == types,
+      do: {:ok, {:file, lowered, native}},
+      else: :error
+  end
+
+  defp types(containers),
+    do: containers |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
+
+  defp trace(vars, fun, opts) do
+    expr = fun.(vars)
+
+    [expr]
+    |> Composite.flatten_list()
+    |> Lowering.lower(types(vars), Keyword.take(opts, [:hooks]))
+    |> Map.put(:output, Composite.traverse(expr, &Nx.to_template/1))
+  end
+
+  # One native program for all functions that come to it.
+  defp shared(lowered, disabled, opts) do
+    make = fn -> native(lowered, disabled) end
+
+    if Keyword.get(opts, :cache, true) == false,
+      do: make.(),
+      else: Cache.fetch(Cache.programs(), Key.program(lowered, disabled), make)
+  end
+
+  @doc """
+  The native program of what `ExBurn.Defn.Lowering` answered, without the passes named in `disabled`.
+  """
+  @spec native(Lowering.lowered(), [String.t()]) :: reference()
+  def native(%{program: program, captures: captures}, disabled \\ Passes.disabled([])) do
+    Error.unwrap!(NIF.program_new(program, Enum.map(captures, &Backend.ref/1), disabled))
+  end
+
+  @doc """
+  The program of a function for arguments of these types, as text: see `ExBurn.explain/3`.
+  """
+  @spec explain(function(), [Nx.Container.t()], keyword()) :: String.t()
+  def explain(fun, args, opts \\ []) do
+    Backend.init(Keyword.take(opts, [:device]))
+    expr = Nx.Defn.debug_expr_apply(fun, args)
+    lowered = [expr] |> Composite.flatten_list() |> Lowering.lower(types(args))
+    lowered |> native(Passes.disabled(opts)) |> text()
+  end
+
+  defp text(program), do: Error.unwrap!(NIF.program_text(program))
 
   # Functions of unused arguments are never called.
   defp arguments(args, used), do: pick(args, used, 0)
@@ -112,6 +180,8 @@ defmodule ExBurn.Defn.Compiler do
     do: Error.unwrap!(NIF.program_run(ref, inputs))
 
   defp run(%__MODULE__{ref: ref}, inputs), do: Error.unwrap!(NIF.program_run_dirty(ref, inputs))
+
+  defp fill([ref], %T{} = template), do: Backend.put(template, ref)
 
   defp fill(refs, output) do
     {result, []} =

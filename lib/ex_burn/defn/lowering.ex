@@ -54,16 +54,18 @@ defmodule ExBurn.Defn.Lowering do
     }
   end
 
-  # Parameters of the root have the context :root; those of loops and functions have contexts of their own.
+  # Parameters of the root have the context :root, or none where Nx.Defn.Graph has put one for a constant; those of loops
+  # and functions have contexts of their own.
   defp used_parameters(outputs) do
     {_seen, used} = Enum.reduce(outputs, {%{}, MapSet.new()}, &collect_parameters/2)
     Enum.sort(used)
   end
 
   defp collect_parameters(
-         %T{data: %Expr{op: :parameter, context: :root, args: [position]}},
+         %T{data: %Expr{op: :parameter, context: context, args: [position]}},
          {seen, used}
-       ),
+       )
+       when context in [:root, nil],
        do: {seen, MapSet.put(used, position)}
 
   defp collect_parameters(%T{data: %Expr{id: id, op: op}} = t, {seen, used}) do

@@ -15,7 +15,7 @@ defmodule ExBurn.Model.Forward do
   """
 
   alias ExBurn.{Backend, Error, Model, NIF, Type}
-  alias ExBurn.Defn.{Cache, Lowering}
+  alias ExBurn.Defn.{Cache, Compiler, Lowering}
   alias ExBurn.Model.{Input, Output, State}
   alias Nx.Tensor, as: T
 
@@ -163,8 +163,7 @@ defmodule ExBurn.Model.Forward do
   end
 
   defp prepare(%Model{forward: %{template: nil}} = model, batch) do
-    %{program: program, captures: captures} = trace(model, batch)
-    Error.unwrap!(NIF.program_new(program, Enum.map(captures, &Backend.ref/1), []))
+    model |> trace(batch) |> Compiler.native()
   end
 
   defp prepare(%Model{forward: forward}, batch) do

@@ -106,7 +106,7 @@ defmodule ExBurn.Defn.CompilerTest do
   end
 
   test "options of other compilers are ignored, unknown devices are not" do
-    opts = [compiler: Compiler, client: :host, debug: true]
+    opts = [compiler: Compiler, client: :host, max_float_type: {:f, 32}]
     assert Nx.Defn.jit_apply(&Nx.add(&1, 1), [Nx.tensor(1)], opts) |> Nx.to_number() == 2
 
     assert_raise Error, ~r/^device: there is no device :tpu/, fn ->

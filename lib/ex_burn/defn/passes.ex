@@ -1,0 +1,74 @@
+defmodule ExBurn.Defn.Passes do
+  @moduledoc """
+  The passes over a program that make it faster, and which of them to leave out.
+
+  All are on. `passes: [cse: false]` leaves one out, as an option of `ExBurn.Defn.Compiler` for one function or by
+  `config :ex_burn, passes: [cse: false]` for all that say nothing else. `fusion: false` is short for
+  `passes: [fusion: false]`.
+
+  What a program computes does not depend on the passes. Leaving one out is for looking into things.
+  """
+
+  @names [
+    :constant_folding,
+    :cse,
+    :dead_code,
+    :algebraic,
+    :layout,
+    :fusion,
+    :patterns,
+    :hoisting,
+    :liveness
+  ]
+
+  @doc """
+  The names of all passes.
+  """
+  @spec names() :: [atom()]
+  def names, do: @names
+
+  @doc """
+  The names of the passes that the options and the configuration leave out, as the engine takes them.
+
+  ## Examples
+
+      iex> ExBurn.Defn.Passes.disabled(passes: [cse: false, layout: true], fusion: false)
+      ["cse", "fusion"]
+
+      iex> ExBurn.Defn.Passes.disabled(passes: [magic: false])
+      ** (ArgumentError) unknown pass :magic; the passes are :constant_folding, :cse, :dead_code, :algebraic, :layout, \
+  :fusion, :patterns, :hoisting, :liveness
+
+  """
+  @spec disabled(keyword()) :: [String.t()]
+  def disabled(opts) do
+    configured = Application.get_env(:ex_burn, :passes, [])
+
+    [configured, Keyword.get(opts, :passes, []), Keyword.take(opts, [:fusion])]
+    |> Enum.map(&validate!/1)
+    |> Enum.reduce(&Keyword.merge(&2, &1))
+    |> Enum.reject(fn {_name, on?} -> on? end)
+    |> Enum.map(fn {name, _on?} -> Atom.to_string(name) end)
+    |> Enum.sort()
+  end
+
+  defp validate!(passes) do
+    if not Keyword.keyword?(passes) do
+      raise ArgumentError,
+            "passes: is #{inspect(passes)}, expected a keyword list such as [fusion: false]"
+    end
+
+    Enum.each(passes, &validate_pass!/1)
+    passes
+  end
+
+  defp validate_pass!({name, on?}) when name in @names and is_boolean(on?), do: :ok
+
+  defp validate_pass!({name, on?}) when name in @names,
+    do: raise(ArgumentError, "pass #{inspect(name)} is #{inspect(on?)}, expected true or false")
+
+  defp validate_pass!({name, _on?}) do
+    known = Enum.map_join(@names, ", ", &inspect/1)
+    raise ArgumentError, "unknown pass #{inspect(name)}; the passes are #{known}"
+  end
+end
