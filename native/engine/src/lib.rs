@@ -14,8 +14,8 @@ pub mod manifest;
 pub mod memory;
 pub mod ops;
 pub mod packing;
-pub mod passes;
 pub mod panics;
+pub mod passes;
 pub mod program;
 pub mod scalar;
 #[cfg(unix)]

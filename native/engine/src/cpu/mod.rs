@@ -33,8 +33,8 @@ pub(crate) use concatenate::concatenate;
 pub(crate) use conv::{Geometry, convolve, images_gradient, kernel_gradient};
 pub(crate) use dot::matmul;
 pub(crate) use fold::{All, Any, Fold, Max, Min, Product, Sum, fold};
-pub(crate) use lines::lines;
 pub(crate) use kernel::{Kernel, Map, Zip};
+pub(crate) use lines::lines;
 pub(crate) use map::{any, combine, map, zip};
 pub(crate) use number::{
     Cell, Float, Int, Number, Total, for_cell, for_complex, for_float, for_int, for_number, for_types,

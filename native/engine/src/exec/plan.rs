@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::cpu::tape::Tape;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::lift::lift;
-use crate::cpu::tape::Tape;
 use crate::ops::{self, Call, fused};
 use crate::program::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
 use crate::value::Value;

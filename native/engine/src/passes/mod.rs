@@ -1,6 +1,12 @@
 //! Makes programs faster before they run. Each pass is a file, takes a program and gives one that answers the same.
 
+mod algebraic;
+mod constants;
+mod cse;
+mod dead;
 mod fusion;
+mod hoisting;
+mod layout;
 mod writer;
 
 use crate::error::{Error, Result};
@@ -10,7 +16,15 @@ use crate::program::{Op, Program};
 type Pass = (&'static str, fn(&Program) -> Program);
 
 /// The passes, in the order in which they run.
-const PASSES: &[Pass] = &[("fusion", fusion::fuse)];
+const PASSES: &[Pass] = &[
+    ("constant_folding", constants::fold),
+    ("algebraic", algebraic::simplify),
+    ("layout", layout::fold),
+    ("cse", cse::share),
+    ("hoisting", hoisting::hoist),
+    ("dead_code", dead::remove),
+    ("fusion", fusion::fuse),
+];
 
 /// The names of all passes.
 ///

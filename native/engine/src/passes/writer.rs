@@ -1,31 +1,72 @@
 //! A program while a pass writes it anew.
 
-use crate::program::{Instruction, Op, Program};
+use crate::program::{Constant, Instruction, Op, Program};
 use crate::types::TensorType;
 
-/// A program under construction, with the types of its values.
+/// A program under construction, with the type of each value and the instruction that makes it.
 pub(super) struct Writer {
     program: Program,
     types: Vec<TensorType>,
+    makers: Vec<Option<usize>>,
 }
 
 impl Writer {
     /// A program of these inputs that does nothing yet.
     pub(super) fn new(inputs: &[TensorType]) -> Self {
         let program = Program { inputs: inputs.to_vec(), ..Program::default() };
-        Self { program, types: inputs.to_vec() }
+        Self { program, types: inputs.to_vec(), makers: vec![None; inputs.len()] }
     }
 
     /// Adds an instruction and answers the id of its first result; the others follow.
     pub(super) fn emit(&mut self, op: Op, inputs: Vec<usize>, outputs: Vec<TensorType>) -> usize {
         let first = self.types.len();
+        self.makers.extend(outputs.iter().map(|_| Some(self.program.instructions.len())));
         self.types.extend_from_slice(&outputs);
         self.program.instructions.push(Instruction { op, inputs, outputs });
         first
+    }
+
+    /// Adds an instruction of one result.
+    pub(super) fn one(&mut self, op: Op, inputs: Vec<usize>, output: &TensorType) -> usize {
+        self.emit(op, inputs, vec![output.clone()])
+    }
+
+    /// The type of a value.
+    pub(super) fn ty(&self, id: usize) -> &TensorType {
+        &self.types[id]
+    }
+
+    /// The instruction that makes a value.
+    pub(super) fn maker(&self, id: usize) -> Option<&Instruction> {
+        self.makers[id].map(|i| &self.program.instructions[i])
+    }
+
+    /// The element of a constant.
+    pub(super) fn constant(&self, id: usize) -> Option<&Constant> {
+        match &self.maker(id)?.op {
+            Op::Constant(constant) => Some(constant),
+            _ => None,
+        }
     }
 
     /// The program, which answers these values.
     pub(super) fn finish(self, outputs: Vec<usize>) -> Program {
         Program { outputs, ..self.program }
     }
+}
+
+/// `program` with each instruction of one result replaced by the value that `replace` answers; where it answers none, and
+/// for other instructions, they stay. The instruction comes with the new ids of its operands.
+pub(super) fn rewrite(program: &Program, replace: fn(&mut Writer, &Instruction) -> Option<usize>) -> Program {
+    let mut writer = Writer::new(&program.inputs);
+    let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
+    for instruction in &program.instructions {
+        let inputs = instruction.inputs.iter().map(|&id| ids[id]).collect();
+        let moved = Instruction { inputs, ..instruction.clone() };
+        let replaced = if moved.outputs.len() == 1 { replace(&mut writer, &moved) } else { None };
+        let count = moved.outputs.len();
+        let first = replaced.unwrap_or_else(|| writer.emit(moved.op, moved.inputs, moved.outputs));
+        ids.extend(first..first + count);
+    }
+    writer.finish(program.outputs.iter().map(|&id| ids[id]).collect())
 }

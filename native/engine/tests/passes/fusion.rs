@@ -38,7 +38,8 @@ fn softmax_of(xs: &[f64], row: usize) -> Vec<f64> {
 
 #[test]
 fn softmax_is_one_operation() {
-    for (shape, keep_axes) in [([3, 5], true), ([3, 5], false), ([700, 333], true), ([2, 16384], false), ([1, 7], true)] {
+    for (shape, keep_axes) in [([3, 5], true), ([3, 5], false), ([700, 333], true), ([2, 16384], false), ([1, 7], true)]
+    {
         let (program, x) = (softmax(shape, keep_axes), random(1, &shape));
         assert_eq!(names(&optimised(&program, &[])), ["fused"], "{shape:?}");
         let got = same(&program, &[x.clone()]);
@@ -67,8 +68,7 @@ fn a_chain_with_scalars_rows_and_columns() {
     let inputs = [random(3, &shape), random(4, &[70]), random(5, &[300, 1]), random(6, &[])];
     let got = same(&program, &inputs);
     let [x, bias, scale, shift] = inputs.map(|input| numbers(&input));
-    let want: Vec<f64> =
-        (0..x.len()).map(|i| ((x[i] + bias[i % 70]) * scale[i / 70] - shift[0]) * 0.5).collect();
+    let want: Vec<f64> = (0..x.len()).map(|i| ((x[i] + bias[i % 70]) * scale[i / 70] - shift[0]) * 0.5).collect();
     assert_close("chain", &numbers(&got[0]), &want, 1e-5);
 }
 

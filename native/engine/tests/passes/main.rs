@@ -5,3 +5,4 @@ mod tools;
 
 mod builder;
 mod fusion;
+mod simplify;

@@ -4,10 +4,10 @@ use num_traits::Float as _;
 
 use crate::cpu::{Float, Kernel, Zip, for_float};
 use crate::error::{Error, Result};
-use crate::ops::{cast, unsupported};
 use crate::ops::gradient::{Rule, with_gradient};
 use crate::ops::promote::{merge, operand};
 use crate::ops::real::{Real, Test};
+use crate::ops::{cast, unsupported};
 use crate::program::{Binary, Unary};
 use crate::types::{TensorType, Type};
 use crate::value::Value;

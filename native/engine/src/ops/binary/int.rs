@@ -4,8 +4,8 @@ use std::cmp::{max, min};
 
 use crate::cpu::{self, Int, Kernel, Zip, for_int};
 use crate::error::{Error, Result};
-use crate::ops::{cast, unsupported};
 use crate::ops::promote::{is_mixed, merge, operand, zip_mixed};
+use crate::ops::{cast, unsupported};
 use crate::program::Binary;
 use crate::scalar;
 use crate::types::{Class, TensorType, Type};

@@ -2,8 +2,8 @@
 
 use crate::cpu::{Cell, Kernel, Number, Zip, for_complex, for_number};
 use crate::error::Result;
-use crate::ops::{cast, unsupported};
 use crate::ops::promote::{is_mixed, merge, operand, zip_mixed};
+use crate::ops::{cast, unsupported};
 use crate::program::Binary;
 use crate::types::{TensorType, Type};
 use crate::value::Value;

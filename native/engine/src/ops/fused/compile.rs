@@ -190,7 +190,8 @@ impl Writer {
         let fixed: Vec<usize> = self.constants.iter().map(|&(value, _)| value).collect();
         let slots = slots::assign(&mut self.steps, &fixed);
         let constants: Vec<_> = self.constants.into_iter().enumerate().map(|(i, (_, bytes))| (i, bytes)).collect();
-        let inputs: Vec<_> = attrs.body.inputs.iter().zip(&attrs.extents).map(|(ty, extent)| (ty.dtype, *extent)).collect();
+        let inputs: Vec<_> =
+            attrs.body.inputs.iter().zip(&attrs.extents).map(|(ty, extent)| (ty.dtype, *extent)).collect();
         let outputs = outputs.iter().map(|(known, shape)| (known.dtype, known.extent, shape.clone())).collect();
         let width = tape::width(&self.steps, &inputs);
         Some(Tape { shape: attrs.shape.clone(), row, inputs, constants, steps: self.steps, outputs, slots, width })

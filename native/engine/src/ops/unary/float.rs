@@ -4,9 +4,9 @@ use std::f64::consts::PI;
 
 use crate::cpu::{Kernel, Map, single, special};
 use crate::error::{Error, Result};
-use crate::ops::{cast, unsupported};
 use crate::ops::gradient::with_gradient;
 use crate::ops::real::{Real, Test};
+use crate::ops::{cast, unsupported};
 use crate::program::Unary;
 use crate::types::Type;
 use crate::value::Value;

@@ -167,7 +167,9 @@ impl<'a> Clusters<'a> {
         let operands: Vec<(usize, usize, Extent)> = instruction.inputs.iter().filter_map(|&id| self.open(id)).collect();
         let in_rows = operands.iter().find(|&&(id, c, extent)| {
             let same = |&other: &usize| self.types[other].shape == out.shape || self.is_one(other);
-            extent == Extent::Row && self.types[id].shape == out.shape && self.clusters[c].shape != out.shape
+            extent == Extent::Row
+                && self.types[id].shape == out.shape
+                && self.clusters[c].shape != out.shape
                 && instruction.inputs.iter().all(same)
         });
         if let Some(&(_, cluster, _)) = in_rows {

@@ -129,11 +129,14 @@ impl<'a> Region<'a> {
     /// The values that come from outside with their extents, and the constants among them as instructions.
     fn operands(&self) -> (Vec<(usize, Extent)>, Vec<usize>) {
         let (mut operands, mut constants) = (Vec::new(), Vec::new());
-        let read = self.members.iter().flat_map(|&i| self.program.instructions[i].inputs.iter().map(move |&id| (i, id)));
+        let read =
+            self.members.iter().flat_map(|&i| self.program.instructions[i].inputs.iter().map(move |&id| (i, id)));
         for (id, extent) in read.map(|(i, id)| self.key(i, id)) {
             match extent {
                 Some(extent) if !operands.contains(&(id, extent)) => operands.push((id, extent)),
-                None if !self.is_member(id) => constants.extend(self.clusters.maker(id).filter(|i| !constants.contains(i))),
+                None if !self.is_member(id) => {
+                    constants.extend(self.clusters.maker(id).filter(|i| !constants.contains(i)))
+                }
                 _ => (),
             }
         }
@@ -145,14 +148,19 @@ impl<'a> Region<'a> {
         if self.is_member(id) {
             return (id, None);
         }
-        let in_rows = self.clusters.extent(i) == Extent::Row && !matches!(self.program.instructions[i].op, Op::Reduce(_));
+        let in_rows =
+            self.clusters.extent(i) == Extent::Row && !matches!(self.program.instructions[i].op, Op::Reduce(_));
         let id = if in_rows { id } else { self.implied(id) };
         if self.clusters.maker(id).is_some_and(|i| matches!(self.program.instructions[i].op, Op::Constant(_))) {
             return (id, None);
         }
         let (shape, row_axes) = self.region();
         let operand = &self.clusters.ty(id).shape;
-        let extent = if in_rows && operand.iter().product::<usize>() > 1 { Extent::Row } else { extent(operand, shape, row_axes) };
+        let extent = if in_rows && operand.iter().product::<usize>() > 1 {
+            Extent::Row
+        } else {
+            extent(operand, shape, row_axes)
+        };
         (id, Some(extent))
     }
 

@@ -1,0 +1,82 @@
+//! Algebraic identities that hold for every number of the type, bit by bit or to the last place.
+
+use super::writer::{Writer, rewrite};
+use crate::program::{Binary, Instruction, Op, Program, Unary};
+use crate::scalar;
+use crate::types::Type;
+
+/// The program with shorter operations in place of longer ones.
+pub(super) fn simplify(program: &Program) -> Program {
+    rewrite(program, simpler)
+}
+
+fn simpler(writer: &mut Writer, instruction: &Instruction) -> Option<usize> {
+    let [out] = instruction.outputs.as_slice() else { return None };
+    match (&instruction.op, instruction.inputs.as_slice()) {
+        (Op::Cast, &[x]) if *writer.ty(x) == *out => Some(x),
+        (Op::Unary(op), &[x]) => twice(writer, *op, x).filter(|&inner| *writer.ty(inner) == *out),
+        (Op::Binary(Binary::Pow), &[x, exponent]) => power(writer, instruction, x, exponent),
+        (Op::Binary(op), &[x, y]) => {
+            let kept = if is_neutral(writer, *op, y, out.dtype) {
+                x
+            } else if is_commutative(*op) && is_neutral(writer, *op, x, out.dtype) {
+                y
+            } else {
+                return None;
+            };
+            (*writer.ty(kept) == *out).then_some(kept)
+        }
+        (Op::Select, &[_, on_true, on_false]) if on_true == on_false && *writer.ty(on_true) == *out => Some(on_true),
+        _ => None,
+    }
+}
+
+/// What a function that undoes itself was applied to before.
+fn twice(writer: &Writer, op: Unary, x: usize) -> Option<usize> {
+    let undoes_itself = matches!(op, Unary::Negate | Unary::BitwiseNot | Unary::Conjugate);
+    match writer.maker(x).map(|inner| (&inner.op, inner.inputs.as_slice())) {
+        Some((Op::Unary(inner), &[of])) if undoes_itself && *inner == op => Some(of),
+        _ => None,
+    }
+}
+
+/// Squares and cubes as products, which are as exact: a cube is off by at most one unit in the last place.
+fn power(writer: &mut Writer, instruction: &Instruction, x: usize, exponent: usize) -> Option<usize> {
+    let out = &instruction.outputs[0];
+    let exponent = number(writer, exponent)?;
+    if *writer.ty(x) != *out || out.dtype.is_packed() || out.dtype.is_complex() {
+        return None;
+    }
+    let product = Op::Binary(Binary::Multiply);
+    match exponent {
+        1.0 => Some(x),
+        2.0 => Some(writer.one(product, vec![x, x], out)),
+        // Of 16-bit floats the square would be rounded to 16 bits first.
+        3.0 if !matches!(out.dtype, Type::F16 | Type::BF16) => {
+            let square = writer.one(product.clone(), vec![x, x], out);
+            Some(writer.one(product, vec![square, x], out))
+        }
+        _ => None,
+    }
+}
+
+fn is_commutative(op: Binary) -> bool {
+    matches!(op, Binary::Add | Binary::Multiply | Binary::BitwiseOr | Binary::BitwiseXor)
+}
+
+/// Whether `op` answers its left operand when the right one is this. Adding 0 to a float makes 0 of -0.
+fn is_neutral(writer: &Writer, op: Binary, operand: usize, dtype: Type) -> bool {
+    let Some(n) = number(writer, operand) else { return false };
+    match op {
+        Binary::Add => n == 0.0 && (!dtype.is_float() && !dtype.is_complex() || n.is_sign_negative()),
+        Binary::Subtract => n == 0.0 && n.is_sign_positive(),
+        Binary::Multiply | Binary::Divide | Binary::Quotient => n == 1.0,
+        Binary::BitwiseOr | Binary::BitwiseXor | Binary::LeftShift | Binary::RightShift => n == 0.0,
+        _ => false,
+    }
+}
+
+/// The number that a constant repeats.
+fn number(writer: &Writer, id: usize) -> Option<f64> {
+    scalar::to_f64(writer.ty(id).dtype, &writer.constant(id)?.bytes)
+}
