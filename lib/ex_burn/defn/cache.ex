@@ -42,7 +42,8 @@ defmodule ExBurn.Defn.Cache do
   def fetch(table \\ @functions, key, fun) do
     case :ets.lookup_element(table, key, 2, nil) do
       {value, mark} ->
-        :atomics.put(mark, 1, 1)
+        # Most have the mark, and reading it is cheap for many processes.
+        if :atomics.get(mark, 1) == 0, do: :atomics.put(mark, 1, 1)
         value
 
       nil ->

@@ -6,6 +6,8 @@ defmodule ExBurn.Defn.Passes do
   `config :ex_burn, passes: [cse: false]` for all that say nothing else. `fusion: false` is short for
   `passes: [fusion: false]`.
 
+  The configuration is read when a function is compiled; `ExBurn.Defn.Cache.clear/0` makes that happen again.
+
   What a program computes does not depend on the passes. Leaving one out is for looking into things.
   """
 

@@ -28,6 +28,12 @@ defmodule ExBurn.Defn.Recompilation do
     :ok
   end
 
+  @doc """
+  Forgets all counts.
+  """
+  @spec clear() :: :ok
+  def clear, do: Agent.update(__MODULE__, fn _counts -> %{} end)
+
   defp warn_after(fun, facts, limit) do
     id = fun |> Function.info() |> Keyword.take([:module, :name, :arity])
 

@@ -66,14 +66,16 @@ defmodule ExBurn.Defn.ArtifactTest do
 
     assert vm(code, "3") == "traced\n[3, 6]\n"
     assert vm(code, "3") == "[3, 6]\n"
-    assert "traced\n" <> other = vm(code, "4")
-    assert other =~ "it was made for other function\n[4, 8]\n"
+    assert vm(code, "4") == "traced\n[4, 8]\n"
     assert vm(code, "4") == "[4, 8]\n"
   end
 
   defp vm(code, argument) do
     paths = Enum.flat_map(:code.get_path(), &["-pa", List.to_string(&1)])
-    start = ~s|{:ok, _} = Application.ensure_all_started(:ex_burn)|
+    # Its log would come between what it prints.
+    start =
+      ~s|Logger.configure(level: :error); {:ok, _} = Application.ensure_all_started(:ex_burn)|
+
     {out, 0} = System.cmd("elixir", paths ++ ["-e", start, "-r", code, "--", argument])
     out
   end

@@ -5,7 +5,7 @@ defmodule ExBurn.Defn.CompileCacheTest do
   import ExUnit.CaptureIO
   import ExUnit.CaptureLog
 
-  alias ExBurn.Defn.{Cache, Compiler}
+  alias ExBurn.Defn.{Cache, Compiler, Recompilation}
 
   setup do
     Cache.clear()
@@ -189,6 +189,7 @@ defmodule ExBurn.Defn.CompileCacheTest do
 
   describe "config :ex_burn, recompilation_warning:" do
     setup do
+      Recompilation.clear()
       Application.put_env(:ex_burn, :recompilation_warning, 2)
       on_exit(fn -> Application.delete_env(:ex_burn, :recompilation_warning) end)
     end
