@@ -11,25 +11,34 @@ defmodule ExBurn.Defn.Compiler do
     * `:cache` - `false` compiles anew on every call. Defaults to `true`: programs are kept by function, argument types
       and the values that the function captured
 
+    * `:hooks` - a map of functions by the names of the hooks that call them, see `Nx.Defn.Kernel.hook/3`
+
   Options of other compilers are ignored, since libraries forward their own.
+
+  Hooks and the functions of `Nx.runtime_call/4` run in the process that calls the compiled function, with tensors of
+  `ExBurn.Backend`. Their exceptions are those of the call.
   """
 
   alias ExBurn.Backend
-  alias ExBurn.Defn.{Cache, Lowering}
+  alias ExBurn.Defn.{Cache, Lowering, Run}
+  alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Cost, Error, NIF, Type}
   alias Nx.Defn.Composite
-  alias Nx.Tensor, as: T
 
   @behaviour Nx.Defn.Compiler
 
-  @enforce_keys [:ref, :output, :used, :brief?]
-  defstruct [:ref, :output, :used, :brief?]
+  @enforce_keys [:ref, :output, :used, :calls, :brief?]
+  defstruct [:ref, :output, :used, :calls, :brief?]
 
-  @typedoc "A compiled function: its native program, the container it answers and the parameters it reads."
+  @typedoc """
+  A compiled function: its native program, the container it answers, the parameters it reads and the functions it calls
+  by their numbers.
+  """
   @type t :: %__MODULE__{
           ref: reference(),
           output: Nx.Container.t(),
           used: [non_neg_integer()],
+          calls: tuple(),
           brief?: boolean()
         }
 
@@ -40,10 +49,12 @@ defmodule ExBurn.Defn.Compiler do
   def __compile__(key, vars, fun, opts) do
     Backend.init(Keyword.take(opts, [:device]))
     compiled = cached(key, vars, fun, opts)
+    hooks = opts[:hooks] || %{}
 
     fn [args] ->
       refs = arguments(args, compiled.used)
-      [compiled |> run(refs) |> fill(compiled.output)]
+      results = Run.run(compiled.ref, refs, compiled.brief?, compiled.calls, hooks)
+      [HostCall.fill(compiled.output, results)]
     end
   end
 
@@ -61,12 +72,14 @@ defmodule ExBurn.Defn.Compiler do
   def compile(vars, fun, opts) do
     inputs = vars |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
     expr = fun.(vars)
-    lowered = Lowering.lower(Composite.flatten_list([expr]), inputs, Keyword.take(opts, [:hooks]))
+    opts = [calls: true, hooks: opts[:hooks] || %{}]
+    lowered = Lowering.lower(Composite.flatten_list([expr]), inputs, opts)
 
     %__MODULE__{
       ref: native(lowered),
       output: Composite.traverse(expr, &Nx.to_template/1),
       used: lowered.used,
+      calls: List.to_tuple(lowered.calls),
       brief?: Cost.brief?(lowered.cost)
     }
   end
@@ -86,8 +99,8 @@ defmodule ExBurn.Defn.Compiler do
   def explain(fun, args) do
     expr = Nx.Defn.debug_expr_apply(fun, args)
     inputs = args |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
-    program = [expr] |> Composite.flatten_list() |> Lowering.lower(inputs) |> native()
-    Error.unwrap!(NIF.program_text(program))
+    lowered = [expr] |> Composite.flatten_list() |> Lowering.lower(inputs, calls: true)
+    Error.unwrap!(NIF.program_text(native(lowered)))
   end
 
   defp cached(key, vars, fun, opts) do
@@ -107,18 +120,4 @@ defmodule ExBurn.Defn.Compiler do
   defp pick(_args, [], _position), do: []
   defp pick([arg | args], [p | used], p), do: [Backend.ref(arg.()) | pick(args, used, p + 1)]
   defp pick([_ | args], used, position), do: pick(args, used, position + 1)
-
-  defp run(%__MODULE__{ref: ref, brief?: true}, inputs),
-    do: Error.unwrap!(NIF.program_run(ref, inputs))
-
-  defp run(%__MODULE__{ref: ref}, inputs), do: Error.unwrap!(NIF.program_run_dirty(ref, inputs))
-
-  defp fill(refs, output) do
-    {result, []} =
-      Composite.traverse(output, refs, fn %T{} = template, [ref | refs] ->
-        {Backend.put(template, ref), refs}
-      end)
-
-    result
-  end
 end

@@ -10,7 +10,7 @@ defmodule ExBurn.Defn.Lowering do
   gradient Burn computes; without it they are left out.
   """
 
-  alias ExBurn.Defn.Lowering.{ControlFlow, Scope}
+  alias ExBurn.Defn.Lowering.{ControlFlow, HostCall, Scope}
   alias ExBurn.{Instruction, Program, Type}
   alias Nx.Defn.{Composite, Expr, Tree}
   alias Nx.Tensor, as: T
@@ -19,6 +19,7 @@ defmodule ExBurn.Defn.Lowering do
           program: Program.finished(),
           captures: [Nx.Tensor.t()],
           used: [non_neg_integer()],
+          calls: [HostCall.t()],
           cost: number() | :infinity
         }
 
@@ -26,7 +27,14 @@ defmodule ExBurn.Defn.Lowering do
   The program of `outputs`, a list of expressions over parameters of `inputs`' types.
 
   Answers the finished program, the tensors captured as its trailing inputs, the positions of the parameters that are
-  used (the others are no inputs of the program) and its estimated cost.
+  used (the others are no inputs of the program), the functions that it calls by their numbers and its estimated cost.
+
+  ## Options
+
+    * `:calls` - whether the program may call functions while it runs. Defaults to `false`: a node that does raises
+    * `:hooks` - a map whose keys are the names of the hooks that have a function
+    * `:autodiff` - see above
+    * `:keep_unused` - keeps parameters that are not used as inputs
   """
   @spec lower([Nx.Tensor.t()], [Program.tensor_type()], keyword()) :: lowered()
   def lower(outputs, inputs, opts \\ []) do
@@ -50,6 +58,7 @@ defmodule ExBurn.Defn.Lowering do
       program: Program.finish(program, refs),
       captures: Program.capture_keys(program),
       used: used,
+      calls: Scope.calls(scope),
       cost: program.cost
     }
   end
@@ -132,8 +141,9 @@ defmodule ExBurn.Defn.Lowering do
   defp node(:block, [struct, args, default, _fun], t, scope),
     do: block(struct, args, default, t, scope)
 
-  defp node(:hook, args, _t, scope), do: hook(args, scope)
-  defp node(:io_call, args, _t, scope), do: hook(args, scope)
+  defp node(:hook, args, _t, scope), do: HostCall.hook(args, scope)
+  defp node(:io_call, args, _t, scope), do: HostCall.hook(args, scope)
+  defp node(:runtime_call, args, _t, scope), do: HostCall.runtime_call(args, scope)
 
   defp node(:reduce, [t, acc, opts, fun], out, scope),
     do: ControlFlow.fold(t, acc, opts, fun, out, scope)
@@ -141,7 +151,6 @@ defmodule ExBurn.Defn.Lowering do
   defp node(:window_reduce, [t, acc, dimensions, opts, fun], out, scope),
     do: ControlFlow.window_fold(t, acc, dimensions, opts, fun, out, scope)
 
-  defp node(:runtime_call, _args, _t, _scope), do: unsupported!(:runtime_call)
   defp node(op, args, t, scope), do: emit(scope, Instruction.build(op, t, args), [Type.of(t)])
 
   # Filled with one number, as Nx.broadcast(0, shape) makes outside of defn, it is a constant and no memory.
@@ -212,18 +221,5 @@ defmodule ExBurn.Defn.Lowering do
         types = [if(match?(%T{type: {:tuple, _}}, t), do: default, else: t)]
         emit(scope, instruction, types |> Composite.flatten_list() |> Enum.map(&Type.of/1))
     end
-  end
-
-  # A named hook without a function does nothing unless the caller hangs one on it.
-  defp hook([expr, {:named, name, nil}, _template, _ref], scope) do
-    if Scope.hook?(scope, name), do: unsupported!(:hook), else: all_refs(expr, scope)
-  end
-
-  defp hook(_args, _scope), do: unsupported!(:hook)
-
-  defp unsupported!(op) do
-    raise ExBurn.Error,
-      op: op,
-      reason: "calls from a compiled function into Elixir are not implemented"
   end
 end

@@ -13,6 +13,7 @@ use rustler::{Atom, Env, Resource, ResourceArc, Term};
 
 use crate::boundary::guard;
 use crate::caller::while_caller_lives;
+use crate::continuation::{Answer, Continuation};
 use crate::error::NifError;
 use crate::list::List;
 use crate::tensor::{Tensor, Tensors, TypeTerm, resources, values};
@@ -28,8 +29,8 @@ impl std::panic::RefUnwindSafe for Executable {}
 impl Resource for Executable {}
 
 impl Executable {
-    fn run(&self, inputs: &[ResourceArc<Tensor>]) -> Result<Tensors> {
-        Ok(resources(self.0.run(values("program", inputs)?, &Device::Cpu)?))
+    fn run(&self, inputs: &[ResourceArc<Tensor>]) -> Result<Answer> {
+        Ok(self.0.start(values("program", inputs)?, &Device::Cpu)?.into())
     }
 }
 
@@ -150,12 +151,24 @@ fn program_captures(executable: ResourceArc<Executable>) -> Result<Tensors, NifE
 
 /// Runs a small program.
 #[rustler::nif]
-fn program_run(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
+fn program_run(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Answer, NifError> {
     reported(env, 0, || guard("program", || executable.run(&inputs)))
 }
 
 /// [`program_run`] for work that may take long.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn program_run_dirty(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
+fn program_run_dirty(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Answer, NifError> {
     while_caller_lives(env, || guard("program", || executable.run(&inputs)))
+}
+
+/// Goes on with a small program that waited for the results of a call.
+#[rustler::nif]
+fn program_resume(env: Env<'_>, run: ResourceArc<Continuation>, results: Tensors) -> Result<Answer, NifError> {
+    reported(env, 0, || guard("program", || run.resume(&results)))
+}
+
+/// [`program_resume`] for work that may take long.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_resume_dirty(env: Env<'_>, run: ResourceArc<Continuation>, results: Tensors) -> Result<Answer, NifError> {
+    while_caller_lives(env, || guard("program", || run.resume(&results)))
 }

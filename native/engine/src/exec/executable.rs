@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::exec::Plan;
+use crate::exec::{Outcome, Plan};
 use crate::program::Program;
 use crate::types::TensorType;
 use crate::value::Value;
@@ -67,5 +67,15 @@ impl Executable {
     pub fn run(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Vec<Value>> {
         inputs.extend_from_slice(&self.captures);
         self.plan.run(inputs, device)
+    }
+
+    /// Runs the program on `inputs` and the captures, to its end or to its first call into the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::start`].
+    pub fn start(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Outcome> {
+        inputs.extend_from_slice(&self.captures);
+        self.plan.start(inputs, device)
     }
 }

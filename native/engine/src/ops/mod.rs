@@ -96,6 +96,12 @@ pub fn run(call: Call<'_>) -> Result<Vec<Value>> {
     memory::check(&call)?;
     let (op, outputs) = (call.op, call.outputs);
     let results = dispatch(call)?;
+    check_results(op, &results, outputs)?;
+    Ok(results)
+}
+
+/// An error when an operation's results are not as declared.
+pub(crate) fn check_results(op: &Op, results: &[Value], outputs: &[TensorType]) -> Result<()> {
     if results.len() != outputs.len() {
         return Err(Error::invalid(op.name(), format!("makes {} results, {} declared", results.len(), outputs.len())));
     }
@@ -104,7 +110,7 @@ pub fn run(call: Call<'_>) -> Result<Vec<Value>> {
             return Err(Error::Mismatch { op: op.name(), expected: expected.clone(), got: value.ty() });
         }
     }
-    Ok(results)
+    Ok(())
 }
 
 fn dispatch(call: Call<'_>) -> Result<Vec<Value>> {
@@ -152,14 +158,14 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         Op::Fft2(attrs) => one(fft::fft2(attrs, call)),
         Op::TriangularSolve(attrs) => linalg::triangular_solve(attrs, call),
         Op::Linalg(op) => linalg::linalg(op, call),
-        Op::While(_) => crate::exec::while_loop(call),
-        Op::Cond(_) => crate::exec::cond(call),
         Op::StopGrad => one(autodiff::stop_grad(call)),
         Op::CustomGrad(attrs) => one(autodiff::custom_grad(attrs, call)),
         Op::CustomReduce(attrs) => one(custom_reduce::reduce(attrs, call)),
         Op::CustomWindowReduce(attrs) => one(custom_reduce::window_reduce(attrs, call)),
         Op::WindowScatter(attrs) => one(window_scatter::scatter(attrs, call)),
         Op::AllClose(attrs) => one(all_close::all_close(attrs, call)),
-        Op::Hook(_) | Op::RuntimeCall(_) => Err(call.unsupported()),
+        Op::While(_) | Op::Cond(_) | Op::Hook(_) | Op::RuntimeCall(_) => {
+            Err(call.invalid("runs as a part of a program only"))
+        }
     }
 }

@@ -57,6 +57,11 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
     let op = instruction.op.name();
     let operands: Vec<&TensorType> = instruction.inputs.iter().map(|&id| types[id]).collect();
     let outputs: Vec<&TensorType> = instruction.outputs.iter().collect();
+    if !matches!(instruction.op, Op::While(_) | Op::Cond(_))
+        && instruction.op.nested().into_iter().any(Program::has_effect)
+    {
+        return Err(Error::invalid(op, "its program calls into the host, which only loops and branches can do"));
+    }
     match &instruction.op {
         Op::While(w) => {
             expect_types(&op, "the condition takes", w.condition.inputs.iter(), &operands)?;
@@ -77,6 +82,7 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
             }
             Ok(())
         }
+        Op::Hook(_) => expect_count(&op, "a hook answers", outputs.len(), 0),
         Op::CustomGrad(g) => {
             expect_count(&op, "the backward program answers", g.backward.outputs.len(), g.inputs)?;
             let captures = operands.len().checked_sub(g.inputs + 1);

@@ -49,4 +49,9 @@ impl Program {
         let types = self.value_types();
         self.outputs.iter().map(|&id| types[id].clone()).collect()
     }
+
+    /// Whether an instruction [has an effect](Op::has_effect).
+    pub fn has_effect(&self) -> bool {
+        self.instructions.iter().any(|instruction| instruction.op.has_effect())
+    }
 }
