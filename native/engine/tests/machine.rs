@@ -52,11 +52,7 @@ fn number(value: &Value) -> f64 {
 type Calls = Vec<(u64, Vec<f64>)>;
 
 /// Runs `program`; `answer` is the host. Answers what was called with what, and the results.
-fn run_with(
-    program: &Program,
-    inputs: &[f64],
-    answer: impl Fn(u64, &[f64]) -> Vec<f64>,
-) -> Result<(Calls, Vec<f64>)> {
+fn run_with(program: &Program, inputs: &[f64], answer: impl Fn(u64, &[f64]) -> Vec<f64>) -> Result<(Calls, Vec<f64>)> {
     let values = |numbers: &[f64]| numbers.iter().map(|&n| tensor(Type::F64, &[], &[n])).collect::<Vec<_>>();
     let mut calls = vec![];
     let mut outcome = Executable::new(program, vec![])?.start(values(inputs), &Device::Cpu)?;
