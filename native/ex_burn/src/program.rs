@@ -11,13 +11,13 @@ use ex_burn_engine::program::{Op, Program};
 use ex_burn_engine::{Device, Error, Result, TensorType};
 use rustler::{Atom, Env, Resource, ResourceArc, Term};
 
-use crate::boundary::guard;
+use crate::boundary::{guard, guard_deep};
 use crate::caller::while_caller_lives;
 use crate::continuation::{Answer, Continuation};
 use crate::error::NifError;
 use crate::list::List;
 use crate::tensor::{Tensor, Tensors, TypeTerm, resources, values};
-use crate::term::decode;
+use crate::term::{decode, decode_deep};
 
 /// A program made ready to run, with its captures.
 pub(crate) struct Executable(pub(crate) Arc<exec::Executable>);
@@ -110,28 +110,32 @@ pub(crate) fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) ->
 /// Prepares a program; `captures` are the values of its last inputs.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_new(program: Term<'_>, captures: Tensors) -> Result<ResourceArc<Executable>, NifError> {
-    guard("program", || executable(&decode("program", program)?, &captures))
+    guard_deep("program", || executable(&decode_deep("program", program)?, &captures))
 }
 
 /// Prepares a program from its JSON form.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_from_json(json: String, captures: Tensors) -> Result<ResourceArc<Executable>, NifError> {
-    guard("program", || {
+    guard_deep("program", || {
         let program: Program = serde_json::from_str(&json).map_err(|e| Error::invalid("program", e))?;
         executable(&program, &captures)
     })
 }
 
-/// The JSON form of a program.
+/// The JSON form of a program, if it can be read again: programs may nest deeper than a file holds them.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_to_json(executable: ResourceArc<Executable>) -> Result<String, NifError> {
-    guard("program", || serde_json::to_string(executable.0.program()).map_err(|e| Error::invalid("program", e)))
+    guard_deep("program", || {
+        let json = serde_json::to_string(executable.0.program()).map_err(|e| Error::invalid("program", e))?;
+        serde_json::from_str::<Program>(&json).map_err(|e| Error::invalid("program", e))?;
+        Ok(json)
+    })
 }
 
 /// The text form of a program.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_text(executable: ResourceArc<Executable>) -> Result<String, NifError> {
-    guard("program", || Ok(executable.0.program().to_string()))
+    guard_deep("program", || Ok(executable.0.program().to_string()))
 }
 
 /// Types of the inputs without the captures, and of the outputs.

@@ -4,8 +4,8 @@ use super::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
 use crate::error::{Error, Result};
 use crate::types::TensorType;
 
-/// Nested programs deeper than this are refused rather than overflowing the stack.
-const MAX_DEPTH: usize = 64;
+/// Programs nested deeper than this are refused rather than overflowing the stack.
+pub const MAX_LEVELS: usize = 64;
 
 impl Program {
     /// Checks ids, sizes and the signatures of nested programs.
@@ -18,8 +18,8 @@ impl Program {
     }
 
     fn check_at(&self, depth: usize) -> Result<()> {
-        if depth > MAX_DEPTH {
-            return Err(Error::invalid("program", format!("nested deeper than {MAX_DEPTH} levels")));
+        if depth > MAX_LEVELS {
+            return Err(Error::invalid("program", format!("nested deeper than {MAX_LEVELS} levels")));
         }
         check_sizes("program", &self.inputs)?;
         let mut known = self.inputs.len();

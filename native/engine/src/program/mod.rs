@@ -7,6 +7,7 @@ mod template;
 mod text;
 
 pub use attributes::*;
+pub use check::MAX_LEVELS;
 pub use op::Op;
 pub use template::Template;
 
