@@ -63,40 +63,33 @@ defmodule ExBurn.Defn.Lowering do
     }
   end
 
-  # Parameters of the root have the context :root; those of loops and functions have contexts of their own.
+  # Loops, functions and blocks have parameters of their own, which are not met here. The context of a parameter says
+  # nothing: where Nx.Defn.Graph cuts behind a constant, it has none.
   defp used_parameters(outputs) do
     {_seen, used} = Enum.reduce(outputs, {%{}, MapSet.new()}, &collect_parameters/2)
     Enum.sort(used)
   end
 
-  defp collect_parameters(
-         %T{data: %Expr{op: :parameter, context: :root, args: [position]}},
-         {seen, used}
-       ),
-       do: {seen, MapSet.put(used, position)}
+  defp collect_parameters(%T{data: %Expr{op: :parameter, args: [position]}}, {seen, used}),
+    do: {seen, MapSet.put(used, position)}
 
-  defp collect_parameters(%T{data: %Expr{id: id, op: op}} = t, {seen, used}) do
-    cond do
-      is_map_key(seen, id) -> {seen, used}
-      op == :block -> collect_block(t, {Map.put(seen, id, true), used})
-      true -> collect_args(t, {Map.put(seen, id, true), used})
+  defp collect_parameters(%T{data: %Expr{op: :fun}}, acc), do: acc
+
+  defp collect_parameters(%T{data: %Expr{id: id} = expr} = t, {seen, used} = acc) do
+    if is_map_key(seen, id) do
+      acc
+    else
+      acc =
+        Enum.reduce(gradient_inputs(expr), {Map.put(seen, id, true), used}, &collect_parameters/2)
+
+      t |> Tree.apply_args(:scope, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
     end
   end
 
-  # The parameters inside a block are its own.
-  defp collect_block(t, acc),
-    do: t |> Tree.apply_args(:scope, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
+  defp gradient_inputs(%Expr{op: :metadata, args: [_expr, %{custom_grad: {inputs, _}}]}),
+    do: inputs
 
-  defp collect_args(
-         %T{data: %Expr{op: :metadata, args: [_expr, %{custom_grad: {inputs, _}}]}} = t,
-         acc
-       ) do
-    acc = Enum.reduce(inputs, acc, &collect_parameters/2)
-    t |> Tree.apply_args(:all, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
-  end
-
-  defp collect_args(t, acc),
-    do: t |> Tree.apply_args(:all, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
+  defp gradient_inputs(_expr), do: []
 
   @doc """
   References of several expressions of one value each.

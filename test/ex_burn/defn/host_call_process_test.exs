@@ -150,6 +150,13 @@ defmodule ExBurn.Defn.HostCallProcessTest do
     assert Nx.to_flat_list(result) == [2, 4]
   end
 
+  test "Nx.Defn.Graph cuts behind a constant" do
+    expr = Nx.Defn.debug_expr(&Nx.multiply(&1, 2)).(Nx.tensor([1, 2]))
+    chain = Nx.Defn.Graph.split(expr, &if(&1.data.op == :multiply, do: :before, else: :none))
+    result = Nx.Defn.Graph.run(chain, [Nx.tensor([1, 2])], compiler: Compiler)
+    assert Nx.to_list(result) == [2, 4]
+  end
+
   test "Nx.Defn.Graph runs stages around a call" do
     expr = Nx.Defn.debug_expr(&in_order/2).(Nx.tensor(2), Nx.tensor(3))
     chain = Nx.Defn.Graph.split(expr, &if(&1.data.op == :multiply, do: :before, else: :none))
