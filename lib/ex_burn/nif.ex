@@ -43,6 +43,8 @@ defmodule ExBurn.NIF do
   def program_captures(_executable), do: not_loaded()
   def program_run(_executable, _inputs), do: not_loaded()
   def program_run_dirty(_executable, _inputs), do: not_loaded()
+  def program_resume(_continuation, _results), do: not_loaded()
+  def program_resume_dirty(_continuation, _results), do: not_loaded()
 
   def train_gradients_dirty(_executable, _n_params, _inputs), do: not_loaded()
   def train_start(_tag, _config, _job), do: not_loaded()

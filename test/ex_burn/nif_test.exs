@@ -119,10 +119,15 @@ defmodule ExBurn.NIFTest do
   end
 
   test "programs nested too deep for a stack are refused" do
-    assert {:ok, program} = NIF.program_new(Enum.at(nested_programs(), 20), [], [])
+    assert {:ok, program} = NIF.program_new(Enum.at(nested_programs(), 63), [], [])
     assert {:ok, [_]} = NIF.program_run(program, [tensor(1.0)])
+    assert {:ok, text} = NIF.program_text(program)
+    assert length(String.split(text, "cond(")) == 64
 
-    assert {:error, {:invalid, %{reason: "nested deeper than 127 levels" <> _}}} =
+    assert {:error, {:invalid, %{reason: "nested deeper than 64 levels"}}} =
+             NIF.program_new(Enum.at(nested_programs(), 65), [], [])
+
+    assert {:error, {:invalid, %{reason: "nested deeper than 396 levels" <> _}}} =
              NIF.program_new(Enum.at(nested_programs(), 5000), [], [])
   end
 
@@ -130,26 +135,55 @@ defmodule ExBurn.NIFTest do
     nested = Enum.reduce(1..1_000_000, [], fn _, inner -> [inner] end)
     reduce = %{fold: :sum, axes: nil, keep_axes: false}
 
-    for call <- [
-          fn ->
-            NIF.instruction_run({:reduce, Map.put(reduce, :no_such_field, nested)}, [], [])
-          end,
-          fn -> NIF.manifest_to_json(%{no_such_field: nested}) end,
-          fn -> NIF.program_new(%{no_such_field: nested}, [], []) end
+    for {levels, call} <- [
+          {127,
+           fn ->
+             NIF.instruction_run({:reduce, Map.put(reduce, :no_such_field, nested)}, [], [])
+           end},
+          {127, fn -> NIF.manifest_to_json(%{no_such_field: nested}) end},
+          {396, fn -> NIF.program_new(%{no_such_field: nested}, [], []) end}
         ] do
-      assert {:error, {:invalid, %{reason: "nested deeper than 127 levels"}}} = call.()
+      reason = "nested deeper than #{levels} levels"
+      assert {:error, {:invalid, %{reason: ^reason}}} = call.()
     end
   end
 
-  test "what is nested as deep as may be can be kept in a file" do
-    {:ok, program} =
-      nested_programs()
-      |> Stream.map(&NIF.program_new(&1, [], []))
-      |> Enum.take_while(&match?({:ok, _}, &1))
-      |> List.last()
+  test "what is nested too deep for a file is not written to one" do
+    written =
+      for depth <- 0..30 do
+        {:ok, program} = NIF.program_new(Enum.at(nested_programs(), depth), [], [])
 
-    {:ok, json} = NIF.program_to_json(program)
-    assert {:ok, _} = NIF.program_from_json(json, [])
+        with {:ok, json} <- NIF.program_to_json(program),
+             do: assert({:ok, _} = NIF.program_from_json(json, []))
+      end
+
+    assert Enum.count(written, &match?({:ok, _}, &1)) == 21
+    assert {:error, {:invalid, %{reason: "recursion limit" <> _}}} = List.last(written)
+  end
+
+  test "a run goes on after a call once" do
+    f32 = %{dtype: :f32, shape: []}
+    call = %{op: {:runtime_call, %{id: 3}}, inputs: [0], outputs: [f32]}
+    {:ok, program} = NIF.program_new(%{inputs: [f32], instructions: [call], outputs: [1]}, [], [])
+    x = tensor(1.0)
+
+    for {run, resume} <- [
+          {&NIF.program_run/2, &NIF.program_resume/2},
+          {&NIF.program_run_dirty/2, &NIF.program_resume_dirty/2}
+        ] do
+      assert {:ok, {:call, 3, [_], continuation}} = run.(program, [x])
+      assert {:ok, [_]} = resume.(continuation, [x])
+      assert {:error, {:invalid, %{reason: reason}}} = resume.(continuation, [x])
+      assert reason == "has gone on after this call already"
+
+      # A mistake ends the run.
+      assert {:ok, {:call, 3, [_], continuation}} = run.(program, [x])
+      assert {:error, {:invalid, _}} = resume.(continuation, [])
+      assert {:error, {:invalid, %{reason: ^reason}}} = resume.(continuation, [x])
+      assert {:ok, {:call, 3, [_], continuation}} = run.(program, [x])
+      assert {:error, {:mismatch, _}} = resume.(continuation, [tensor([1.0])])
+      assert_raise ArgumentError, fn -> resume.(program, [x]) end
+    end
   end
 
   test "a program refuses inputs of other types" do

@@ -36,12 +36,15 @@ defmodule ExBurn.Hostile do
     double = %{op: {:binary, :add}, inputs: [0, 0], outputs: [f32]}
     program = %{inputs: [f32], instructions: [double], outputs: [1]}
     {:ok, executable} = NIF.program_new(program, [], [])
+    call = %{op: {:runtime_call, %{id: 0}}, inputs: [0], outputs: [f32]}
+    {:ok, calling} = NIF.program_new(%{program | instructions: [call]}, [], [])
 
     %{
       tensors: [deep, strided, complex, packed, freed | tensors],
       refs: Enum.map([deep, strided, complex, packed, freed | tensors], & &1.data.ref),
       program: program,
       executable: executable,
+      calling: calling,
       folder: Path.join(System.tmp_dir!(), "ex_burn_hostile_#{System.pid()}")
     }
   end
@@ -237,6 +240,7 @@ defmodule ExBurn.Hostile do
       {:program_captures, [world.executable]},
       {:program_run, [world.executable, captures]},
       {:program_run_dirty, [world.executable, captures]},
+      {Enum.random([:program_resume, :program_resume_dirty]), [continuation(world), captures]},
       {:train_gradients_dirty, [world.executable, Enum.random(0..3), captures]},
       {:template_any, [[{number(), program}]]},
       {:template_sizes, [[{Enum.random(0..3), program}]]},
@@ -244,6 +248,13 @@ defmodule ExBurn.Hostile do
       {:manifest_to_json, [program]},
       {:manifest_from_json, [json]}
     ])
+  end
+
+  # A run that waits, or something that is none.
+  defp continuation(world) do
+    x = Enum.at(world.refs, 5)
+    {:ok, {:call, 0, _, continuation}} = NIF.program_run(world.calling, [x])
+    Enum.random([continuation, continuation, world.executable, x])
   end
 
   defp broken(program),

@@ -15,27 +15,35 @@ defmodule ExBurn.Defn.Compiler do
     * `:passes` - which passes over the program to leave out, such as `[cse: false]`: see `ExBurn.Defn.Passes`
     * `:fusion` - `false` is short for `passes: [fusion: false]`
     * `:debug` - `true` prints the program
+    * `:hooks` - a map of functions by the names of the hooks that call them, see `Nx.Defn.Kernel.hook/3`
 
   Options of other compilers are ignored, since libraries forward their own. `ExBurn.Telemetry` tells of compilations, and
   `ExBurn.Defn.Recompilation` warns of too many.
+
+  Hooks and the functions of `Nx.runtime_call/4` run in the process that calls the compiled function, with tensors of
+  `ExBurn.Backend`. Their exceptions are those of the call.
   """
 
   alias ExBurn.Backend
-  alias ExBurn.Defn.{Artifact, Cache, Key, Lowering, Passes, Recompilation}
+  alias ExBurn.Defn.{Artifact, Cache, Key, Lowering, Passes, Recompilation, Run}
+  alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Cost, Error, NIF, Telemetry, Type}
   alias Nx.Defn.Composite
-  alias Nx.Tensor, as: T
 
   @behaviour Nx.Defn.Compiler
 
-  @enforce_keys [:ref, :output, :used, :brief?]
-  defstruct [:ref, :output, :used, :brief?]
+  @enforce_keys [:ref, :output, :used, :calls, :brief?]
+  defstruct [:ref, :output, :used, :calls, :brief?]
 
-  @typedoc "A compiled function: its native program, the container it answers and the parameters it reads."
+  @typedoc """
+  A compiled function: its native program, the container it answers, the parameters it reads and the functions it calls
+  by their numbers.
+  """
   @type t :: %__MODULE__{
           ref: reference(),
           output: Nx.Container.t(),
           used: [non_neg_integer()],
+          calls: tuple(),
           brief?: boolean()
         }
 
@@ -47,10 +55,12 @@ defmodule ExBurn.Defn.Compiler do
     Backend.init(Keyword.take(opts, [:device]))
     compiled = cached(key, vars, fun, opts)
     if opts[:debug], do: compiled.ref |> text() |> IO.puts()
+    hooks = opts[:hooks] || %{}
 
     fn [args] ->
       refs = arguments(args, compiled.used)
-      [compiled |> run(refs) |> fill(compiled.output)]
+      results = Run.run(compiled.ref, refs, compiled.brief?, compiled.calls, hooks)
+      [HostCall.fill(compiled.output, results)]
     end
   end
 
@@ -85,6 +95,7 @@ defmodule ExBurn.Defn.Compiler do
       ref: ref,
       output: lowered.output,
       used: lowered.used,
+      calls: List.to_tuple(lowered.calls),
       brief?: Cost.brief?(lowered.cost)
     }
   end
@@ -135,7 +146,7 @@ defmodule ExBurn.Defn.Compiler do
 
     [expr]
     |> Composite.flatten_list()
-    |> Lowering.lower(types(vars), Keyword.take(opts, [:hooks]))
+    |> Lowering.lower(types(vars), calls: true, hooks: opts[:hooks] || %{})
     |> Map.put(:output, Composite.traverse(expr, &Nx.to_template/1))
   end
 
@@ -163,7 +174,7 @@ defmodule ExBurn.Defn.Compiler do
   def explain(fun, args, opts \\ []) do
     Backend.init(Keyword.take(opts, [:device]))
     expr = Nx.Defn.debug_expr_apply(fun, args)
-    lowered = [expr] |> Composite.flatten_list() |> Lowering.lower(types(args))
+    lowered = [expr] |> Composite.flatten_list() |> Lowering.lower(types(args), calls: true)
     lowered |> native(Passes.disabled(opts)) |> text()
   end
 
@@ -175,20 +186,4 @@ defmodule ExBurn.Defn.Compiler do
   defp pick(_args, [], _position), do: []
   defp pick([arg | args], [p | used], p), do: [Backend.ref(arg.()) | pick(args, used, p + 1)]
   defp pick([_ | args], used, position), do: pick(args, used, position + 1)
-
-  defp run(%__MODULE__{ref: ref, brief?: true}, inputs),
-    do: Error.unwrap!(NIF.program_run(ref, inputs))
-
-  defp run(%__MODULE__{ref: ref}, inputs), do: Error.unwrap!(NIF.program_run_dirty(ref, inputs))
-
-  defp fill([ref], %T{} = template), do: Backend.put(template, ref)
-
-  defp fill(refs, output) do
-    {result, []} =
-      Composite.traverse(output, refs, fn %T{} = template, [ref | refs] ->
-        {Backend.put(template, ref), refs}
-      end)
-
-    result
-  end
 end

@@ -10,7 +10,7 @@ defmodule ExBurn.Defn.Lowering do
   gradient Burn computes; without it they are left out.
   """
 
-  alias ExBurn.Defn.Lowering.{ControlFlow, Scope}
+  alias ExBurn.Defn.Lowering.{ControlFlow, HostCall, Scope}
   alias ExBurn.{Instruction, Program, Type}
   alias Nx.Defn.{Composite, Expr, Tree}
   alias Nx.Tensor, as: T
@@ -19,6 +19,7 @@ defmodule ExBurn.Defn.Lowering do
           program: Program.finished(),
           captures: [Nx.Tensor.t()],
           used: [non_neg_integer()],
+          calls: [HostCall.t()],
           cost: number() | :infinity
         }
 
@@ -26,7 +27,14 @@ defmodule ExBurn.Defn.Lowering do
   The program of `outputs`, a list of expressions over parameters of `inputs`' types.
 
   Answers the finished program, the tensors captured as its trailing inputs, the positions of the parameters that are
-  used (the others are no inputs of the program) and its estimated cost.
+  used (the others are no inputs of the program), the functions that it calls by their numbers and its estimated cost.
+
+  ## Options
+
+    * `:calls` - whether the program may call functions while it runs. Defaults to `false`: a node that does raises
+    * `:hooks` - a map whose keys are the names of the hooks that have a function
+    * `:autodiff` - see above
+    * `:keep_unused` - keeps parameters that are not used as inputs
   """
   @spec lower([Nx.Tensor.t()], [Program.tensor_type()], keyword()) :: lowered()
   def lower(outputs, inputs, opts \\ []) do
@@ -50,46 +58,38 @@ defmodule ExBurn.Defn.Lowering do
       program: Program.finish(program, refs),
       captures: Program.capture_keys(program),
       used: used,
+      calls: Scope.calls(scope),
       cost: program.cost
     }
   end
 
-  # Parameters of the root have the context :root, or none where Nx.Defn.Graph has put one for a constant; those of loops
-  # and functions have contexts of their own.
+  # Loops, functions and blocks have parameters of their own, which are not met here. The context of a parameter says
+  # nothing: where Nx.Defn.Graph cuts behind a constant, it has none.
   defp used_parameters(outputs) do
     {_seen, used} = Enum.reduce(outputs, {%{}, MapSet.new()}, &collect_parameters/2)
     Enum.sort(used)
   end
 
-  defp collect_parameters(
-         %T{data: %Expr{op: :parameter, context: context, args: [position]}},
-         {seen, used}
-       )
-       when context in [:root, nil],
-       do: {seen, MapSet.put(used, position)}
+  defp collect_parameters(%T{data: %Expr{op: :parameter, args: [position]}}, {seen, used}),
+    do: {seen, MapSet.put(used, position)}
 
-  defp collect_parameters(%T{data: %Expr{id: id, op: op}} = t, {seen, used}) do
-    cond do
-      is_map_key(seen, id) -> {seen, used}
-      op == :block -> collect_block(t, {Map.put(seen, id, true), used})
-      true -> collect_args(t, {Map.put(seen, id, true), used})
+  defp collect_parameters(%T{data: %Expr{op: :fun}}, acc), do: acc
+
+  defp collect_parameters(%T{data: %Expr{id: id} = expr} = t, {seen, used} = acc) do
+    if is_map_key(seen, id) do
+      acc
+    else
+      acc =
+        Enum.reduce(gradient_inputs(expr), {Map.put(seen, id, true), used}, &collect_parameters/2)
+
+      t |> Tree.apply_args(:scope, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
     end
   end
 
-  # The parameters inside a block are its own.
-  defp collect_block(t, acc),
-    do: t |> Tree.apply_args(:scope, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
+  defp gradient_inputs(%Expr{op: :metadata, args: [_expr, %{custom_grad: {inputs, _}}]}),
+    do: inputs
 
-  defp collect_args(
-         %T{data: %Expr{op: :metadata, args: [_expr, %{custom_grad: {inputs, _}}]}} = t,
-         acc
-       ) do
-    acc = Enum.reduce(inputs, acc, &collect_parameters/2)
-    t |> Tree.apply_args(:all, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
-  end
-
-  defp collect_args(t, acc),
-    do: t |> Tree.apply_args(:all, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
+  defp gradient_inputs(_expr), do: []
 
   @doc """
   References of several expressions of one value each.
@@ -134,8 +134,9 @@ defmodule ExBurn.Defn.Lowering do
   defp node(:block, [struct, args, default, _fun], t, scope),
     do: block(struct, args, default, t, scope)
 
-  defp node(:hook, args, _t, scope), do: hook(args, scope)
-  defp node(:io_call, args, _t, scope), do: hook(args, scope)
+  defp node(:hook, args, _t, scope), do: HostCall.hook(args, scope)
+  defp node(:io_call, args, _t, scope), do: HostCall.hook(args, scope)
+  defp node(:runtime_call, args, _t, scope), do: HostCall.runtime_call(args, scope)
 
   defp node(:reduce, [t, acc, opts, fun], out, scope),
     do: ControlFlow.fold(t, acc, opts, fun, out, scope)
@@ -143,7 +144,6 @@ defmodule ExBurn.Defn.Lowering do
   defp node(:window_reduce, [t, acc, dimensions, opts, fun], out, scope),
     do: ControlFlow.window_fold(t, acc, dimensions, opts, fun, out, scope)
 
-  defp node(:runtime_call, _args, _t, _scope), do: unsupported!(:runtime_call)
   defp node(op, args, t, scope), do: emit(scope, Instruction.build(op, t, args), [Type.of(t)])
 
   # Filled with one number, as Nx.broadcast(0, shape) makes outside of defn, it is a constant and no memory.
@@ -214,18 +214,5 @@ defmodule ExBurn.Defn.Lowering do
         types = [if(match?(%T{type: {:tuple, _}}, t), do: default, else: t)]
         emit(scope, instruction, types |> Composite.flatten_list() |> Enum.map(&Type.of/1))
     end
-  end
-
-  # A named hook without a function does nothing unless the caller hangs one on it.
-  defp hook([expr, {:named, name, nil}, _template, _ref], scope) do
-    if Scope.hook?(scope, name), do: unsupported!(:hook), else: all_refs(expr, scope)
-  end
-
-  defp hook(_args, _scope), do: unsupported!(:hook)
-
-  defp unsupported!(op) do
-    raise ExBurn.Error,
-      op: op,
-      reason: "calls from a compiled function into Elixir are not implemented"
   end
 end

@@ -10,6 +10,14 @@ pub(crate) fn guard<T>(op: &(impl ToString + ?Sized), body: impl FnOnce() -> Res
     Ok(catch(op, body)?)
 }
 
+/// Bytes of stack for programs nested as deep as they may be, several times over. Those never touched take no memory.
+const DEEP: usize = 16 << 20;
+
+/// [`guard`] for a `body` that goes down into nested programs: a dirty scheduler's stack holds twenty of them.
+pub(crate) fn guard_deep<T>(op: &str, body: impl FnOnce() -> Result<T>) -> Result<T, NifError> {
+    stacker::grow(DEEP, || guard(op, body))
+}
+
 /// Panics with `message`, so that a test can see what becomes of it.
 #[rustler::nif]
 fn panic_with(message: String) -> Result<(), NifError> {

@@ -7,6 +7,7 @@ mod atom;
 mod binary;
 mod boundary;
 mod caller;
+mod continuation;
 mod device;
 mod error;
 mod file;

@@ -11,12 +11,13 @@ use ex_burn_engine::program::{Op, Program};
 use ex_burn_engine::{Device, Error, Result, TensorType};
 use rustler::{Atom, Env, Resource, ResourceArc, Term};
 
-use crate::boundary::guard;
+use crate::boundary::{guard, guard_deep};
 use crate::caller::while_caller_lives;
+use crate::continuation::{Answer, Continuation};
 use crate::error::NifError;
 use crate::list::List;
 use crate::tensor::{Tensor, Tensors, TypeTerm, resources, values};
-use crate::term::decode;
+use crate::term::{decode, decode_deep};
 
 /// A program made ready to run, with its captures.
 pub(crate) struct Executable(pub(crate) Arc<exec::Executable>);
@@ -28,8 +29,8 @@ impl std::panic::RefUnwindSafe for Executable {}
 impl Resource for Executable {}
 
 impl Executable {
-    fn run(&self, inputs: &[ResourceArc<Tensor>]) -> Result<Tensors> {
-        Ok(resources(self.0.run(values("program", inputs)?, &Device::Cpu)?))
+    fn run(&self, inputs: &[ResourceArc<Tensor>]) -> Result<Answer> {
+        Ok(self.0.start(values("program", inputs)?, &Device::Cpu)?.into())
     }
 }
 
@@ -113,9 +114,9 @@ fn program_new(
     captures: Tensors,
     disabled: Vec<String>,
 ) -> Result<ResourceArc<Executable>, NifError> {
-    guard("program", || {
+    guard_deep("program", || {
         let captures = values("program", &captures)?;
-        let executable = exec::Executable::optimised(&decode("program", program)?, captures, &disabled)?;
+        let executable = exec::Executable::optimised(&decode_deep("program", program)?, captures, &disabled)?;
         Ok(ResourceArc::new(Executable(Arc::new(executable))))
     })
 }
@@ -123,22 +124,26 @@ fn program_new(
 /// Prepares a program from its JSON form.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_from_json(json: String, captures: Tensors) -> Result<ResourceArc<Executable>, NifError> {
-    guard("program", || {
+    guard_deep("program", || {
         let program: Program = serde_json::from_str(&json).map_err(|e| Error::invalid("program", e))?;
         executable(&program, &captures)
     })
 }
 
-/// The JSON form of a program.
+/// The JSON form of a program, if it can be read again: programs may nest deeper than a file holds them.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_to_json(executable: ResourceArc<Executable>) -> Result<String, NifError> {
-    guard("program", || serde_json::to_string(executable.0.program()).map_err(|e| Error::invalid("program", e)))
+    guard_deep("program", || {
+        let json = serde_json::to_string(executable.0.program()).map_err(|e| Error::invalid("program", e))?;
+        serde_json::from_str::<Program>(&json).map_err(|e| Error::invalid("program", e))?;
+        Ok(json)
+    })
 }
 
 /// The text form of a program.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_text(executable: ResourceArc<Executable>) -> Result<String, NifError> {
-    guard("program", || Ok(executable.0.program().to_string()))
+    guard_deep("program", || Ok(executable.0.program().to_string()))
 }
 
 /// Types of the inputs without the captures, and of the outputs.
@@ -158,12 +163,24 @@ fn program_captures(executable: ResourceArc<Executable>) -> Result<Tensors, NifE
 
 /// Runs a small program.
 #[rustler::nif]
-fn program_run(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
+fn program_run(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Answer, NifError> {
     reported(env, 0, || guard("program", || executable.run(&inputs)))
 }
 
 /// [`program_run`] for work that may take long.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn program_run_dirty(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Tensors, NifError> {
+fn program_run_dirty(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Answer, NifError> {
     while_caller_lives(env, || guard("program", || executable.run(&inputs)))
+}
+
+/// Goes on with a small program that waited for the results of a call.
+#[rustler::nif]
+fn program_resume(env: Env<'_>, run: ResourceArc<Continuation>, results: Tensors) -> Result<Answer, NifError> {
+    reported(env, 0, || guard("program", || run.resume(&results)))
+}
+
+/// [`program_resume`] for work that may take long.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_resume_dirty(env: Env<'_>, run: ResourceArc<Continuation>, results: Tensors) -> Result<Answer, NifError> {
+    while_caller_lives(env, || guard("program", || run.resume(&results)))
 }

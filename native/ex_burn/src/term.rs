@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::rc::Rc;
 
+use ex_burn_engine::program::MAX_LEVELS;
 use ex_burn_engine::{Error, Result};
 use rustler::types::{atom, map::MapIterator, tuple::get_tuple};
 use rustler::{Encoder, Env, Term, TermType};
@@ -28,8 +29,25 @@ const MAX_DEPTH: usize = 127;
 ///
 /// [`Error::Invalid`] says what does not fit.
 pub(crate) fn decode<T: DeserializeOwned>(what: &str, term: Term<'_>) -> Result<T> {
-    T::deserialize(Reader { term, depth: 0 }).map_err(|Mismatch(reason)| Error::invalid(what, reason))
+    decode_to(MAX_DEPTH, what, term)
 }
+
+/// [`decode`] for programs that no file holds, on a [stack](crate::boundary::guard_deep) for all levels that the engine takes
+/// and some more, which it refuses.
+///
+/// # Errors
+///
+/// As [`decode`].
+pub(crate) fn decode_deep<T: DeserializeOwned>(what: &str, term: Term<'_>) -> Result<T> {
+    decode_to((MAX_LEVELS + 2) * TERMS_OF_A_LEVEL, what, term)
+}
+
+fn decode_to<T: DeserializeOwned>(max_depth: usize, what: &str, term: Term<'_>) -> Result<T> {
+    T::deserialize(Reader { term, depth: 0, max_depth }).map_err(|Mismatch(reason)| Error::invalid(what, reason))
+}
+
+/// From a program to one inside: its list of instructions, an instruction, the operation, its attributes, a list.
+const TERMS_OF_A_LEVEL: usize = 6;
 
 /// Why a term is not what it should be.
 #[derive(Debug, thiserror::Error)]
@@ -52,16 +70,17 @@ impl From<rustler::Error> for Mismatch {
 struct Reader<'a> {
     term: Term<'a>,
     depth: usize,
+    max_depth: usize,
 }
 
 impl<'a> Reader<'a> {
     /// What makes readers of the terms inside.
     fn inner(&self) -> Result<impl Fn(Term<'a>) -> Reader<'a> + use<'a>, Mismatch> {
-        let depth = self.depth + 1;
-        if depth > MAX_DEPTH {
-            return Err(de::Error::custom(format!("nested deeper than {MAX_DEPTH} levels")));
+        let Reader { depth, max_depth, .. } = *self;
+        if depth >= max_depth {
+            return Err(de::Error::custom(format!("nested deeper than {max_depth} levels")));
         }
-        Ok(move |term| Reader { term, depth })
+        Ok(move |term| Reader { term, depth: depth + 1, max_depth })
     }
 
     fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {

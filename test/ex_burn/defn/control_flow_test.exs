@@ -49,6 +49,155 @@ defmodule ExBurn.Defn.ControlFlowTest do
         do: assert_same(&classes/2, [Nx.tensor(x), Nx.tensor([1.0, 2.0, 3.0])])
   end
 
+  # `if` of a predicate that is a tensor, for functions that build themselves.
+  defp branch(predicate, yes, no) do
+    always = Nx.Defn.Expr.tensor(Nx.tensor(1, backend: Nx.BinaryBackend))
+
+    Nx.Defn.Expr.defn_cond(__ENV__.file, [
+      {[line: 1], {predicate, yes}},
+      {[line: 1], {always, no}}
+    ])
+  end
+
+  defp nested(0, x), do: Nx.multiply(x, 100)
+
+  defp nested(n, x) do
+    branch(
+      Nx.greater(x, n),
+      fn -> Nx.add(nested(n - 1, Nx.add(x, 1)), 1) end,
+      fn -> Nx.subtract(x, n) end
+    )
+  end
+
+  test "branches nested sixty deep" do
+    for depth <- [20, 60], x <- [100, depth - 3] do
+      want = if x > depth, do: (x + depth) * 100 + depth, else: x - depth
+
+      assert Nx.Defn.jit_apply(&nested(depth, &1), [Nx.tensor(x)], @compiler) |> Nx.to_number() ==
+               want
+    end
+
+    assert_raise Error, "program: nested deeper than 64 levels", fn ->
+      Nx.Defn.jit_apply(&nested(65, &1), [Nx.tensor(1)], @compiler)
+    end
+  end
+
+  # Each `if` reads the one before in both of its branches.
+  defp chain(n, x, p) do
+    Enum.reduce(1..n, x, fn i, x ->
+      branch(Nx.greater(p, i), fn -> Nx.add(x, 1) end, fn -> Nx.multiply(x, 2) end)
+    end)
+  end
+
+  test "a chain of branches grows with its length" do
+    fun = &chain(60, &1, &2)
+    text = ExBurn.explain(fun, [Nx.template({}, :u64), Nx.template({}, :s32)])
+    assert length(String.split(text, "cond(")) == 61
+
+    for p <- [0, 30, 60] do
+      want = Enum.reduce(1..60, 1, fn i, x -> if p > i, do: x + 1, else: x * 2 end)
+      args = [Nx.tensor(1, type: :u64), Nx.tensor(p)]
+      assert Nx.Defn.jit_apply(fun, args, @compiler) |> Nx.to_number() == want
+    end
+  end
+
+  # Two of three branches read the one before.
+  defn three_ways(x, p) do
+    cond do
+      p > 1 -> x + 1
+      p > 0 -> x * 2
+      true -> p
+    end
+  end
+
+  defp long_way(x, p),
+    do: Enum.reduce(1..30, x, fn i, x -> three_ways(x, Nx.subtract(p, rem(i, 3))) end)
+
+  test "a chain of branches of which some read the one before grows with its length" do
+    for p <- [0, 1, 2, 3, 4], do: assert_same(&three_times/2, [Nx.tensor(5), Nx.tensor(p)])
+
+    assert Nx.Defn.jit_apply(&long_way/2, [Nx.tensor(1), Nx.tensor(4)], @compiler)
+           |> Nx.to_number() == 31
+  end
+
+  defn three_times(x, p), do: x |> three_ways(p) |> three_ways(p - 1) |> three_ways(p - 2)
+
+  # What only some branches read may fail, or never end.
+  defn needed_at_times(x, p) do
+    quotient = Nx.quotient(10, x)
+    picked = if p > 5, do: quotient, else: quotient + 1
+    endless = forever(x)
+
+    cond do
+      p > 2 -> picked
+      p > 1 -> picked + 1
+      p < 0 -> endless
+      p < -1 -> endless + 1
+      true -> x
+    end
+  end
+
+  test "what no branch that is taken reads is not computed" do
+    assert Nx.Defn.jit_apply(&needed_at_times/2, [Nx.tensor(0), Nx.tensor(0)], @compiler)
+           |> Nx.to_number() == 0
+
+    assert Nx.Defn.jit_apply(&needed_at_times/2, [Nx.tensor(5), Nx.tensor(2)], @compiler)
+           |> Nx.to_number() == 4
+  end
+
+  defn vectorized(x, y) do
+    {x, _, n} =
+      while {x, y, n = 0}, n < 3 do
+        shifted = if n == 1, do: x * y, else: x + n
+        {shifted, y, n + 1}
+      end
+
+    %{x: x, pair: {Nx.sum(x), n}}
+  end
+
+  test "vectorized tensors in loops and branches" do
+    x = Nx.iota({2, 3}, type: :f32, names: [:a, :b]) |> Nx.vectorize(:a)
+    y = Nx.tensor([1.0, 2.0, 3.0], names: [:b])
+    args = [x, y]
+    want = Nx.Defn.jit_apply(&vectorized/2, args, compiler: Nx.Defn.Evaluator)
+    got = Nx.Defn.jit_apply(&vectorized/2, args, @compiler)
+
+    plain = fn %{x: x, pair: {s, n}} ->
+      [x, s, n] |> Enum.map(&Nx.devectorize/1) |> List.to_tuple()
+    end
+
+    assert_close(plain.(got), plain.(want))
+    assert got.x.vectorized_axes == [a: 2]
+  end
+
+  defn each_row(x) do
+    while {x, i = 0}, Nx.any(x > 0) do
+      {if Nx.sum(x) > 10 do
+         Nx.reduce(x, 0, fn a, b -> Nx.max(a - 1, b) end) + 0 * x
+       else
+         x - 1
+       end, i + 1}
+    end
+  end
+
+  test "a fold by a function in a branch in a loop" do
+    for start <- [[1, 2, 3], [9, 0, 5], [0, 0, 0]],
+        do: assert_same(&each_row/1, [Nx.tensor(start)])
+  end
+
+  defn predicates_per_row(x) do
+    while x = Nx.vectorize(x, :rows), x < 10 do
+      x * 2
+    end
+  end
+
+  test "a vectorized condition" do
+    x = Nx.tensor([1, 3, 20])
+    want = Nx.Defn.jit_apply(&predicates_per_row/1, [x], compiler: Nx.Defn.Evaluator)
+    got = Nx.Defn.jit_apply(&predicates_per_row/1, [x], @compiler)
+    assert_close(Nx.devectorize(got), Nx.devectorize(want))
+  end
+
   defn forever(x) do
     while x, x > 0 do
       x + 1 - 1

@@ -116,9 +116,24 @@ defmodule ExBurn.Defn.LoweringTest do
     refute program(&Nx.Defn.Kernel.stop_grad(&1), args).text =~ "stop_grad"
   end
 
-  test "calls into Elixir are refused by name" do
-    assert_raise Error, ~r/^hook: calls from a compiled function/, fn ->
+  test "calls into Elixir are refused by name where nobody can answer them" do
+    assert_raise Error, "hook: a program that runs without Elixir can't call a function", fn ->
       program(&Nx.Defn.Kernel.hook(&1, fn _ -> :ok end), [Nx.template({2}, :f32)])
     end
+  end
+
+  test "calls into Elixir are numbers in the program and functions beside it" do
+    fun = &Nx.Defn.Kernel.hook(&1, :seen)
+
+    assert %{text: text, calls: [{:hook, {:named, :seen, nil}, %{shape: {2}}}]} =
+             program(fun, [Nx.template({2}, :f32)], calls: true, hooks: %{seen: & &1})
+
+    assert text == """
+           program(%0: f32[2])
+             hook(%0) {id: 0}
+             return %0
+           """
+
+    assert %{calls: []} = program(fun, [Nx.template({2}, :f32)], calls: true)
   end
 end

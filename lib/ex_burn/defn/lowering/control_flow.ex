@@ -7,7 +7,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   """
 
   alias ExBurn.Defn.Lowering
-  alias ExBurn.Defn.Lowering.Scope
+  alias ExBurn.Defn.Lowering.{Scope, Shared}
   alias ExBurn.{Instruction, Program, Type}
   alias Nx.Defn.{Composite, Expr}
   alias Nx.Tensor, as: T
@@ -15,14 +15,16 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   @doc """
   `cond`: a program for each predicate and each branch.
 
-  What the outside of the `cond` computes, as the first predicate, is captured.
+  What the outside of the `cond` computes, as the first predicate, is captured; so is what runs whichever branch is taken.
   """
   def branch(clauses, last, t, scope) do
     {predicates, bodies} = Enum.unzip(clauses)
+    parts = Enum.map(predicates ++ bodies ++ [last], &{&1, Scope.ids(&1)})
+    scope = Scope.own(scope, Shared.ids(parts, length(predicates)))
 
     {nested, scope} =
-      Enum.map_reduce(predicates ++ bodies ++ [last], scope, fn body, scope ->
-        Scope.nest(scope, :branch, [], body, &Lowering.all_refs(body, &1))
+      Enum.map_reduce(parts, scope, fn {part, ids}, scope ->
+        Scope.nest(scope, :branch, [], ids, &Lowering.all_refs(part, &1))
       end)
 
     {nested, captures} = share_captures(nested)
@@ -39,9 +41,11 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
     types = [argument] |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
 
     {condition, scope} =
-      Scope.nest(scope, :closed, types, condition, &Lowering.all_refs(condition, &1))
+      Scope.nest(scope, :closed, types, Scope.ids(condition), &Lowering.all_refs(condition, &1))
 
-    {body, scope} = Scope.nest(scope, :closed, types, body, &Lowering.all_refs(body, &1))
+    {body, scope} =
+      Scope.nest(scope, :closed, types, Scope.ids(body), &Lowering.all_refs(body, &1))
+
     {[condition, body], captures} = share_captures([condition, body])
     Scope.emit(scope, {:while, %{condition: condition, body: body}}, state ++ captures, types)
   end
@@ -67,16 +71,26 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
 
   defp fold_by(op, t, acc, %T{data: %Expr{op: :fun, args: [params, body, _mfa]}}, out, scope) do
     {operands, scope} = Lowering.many([t, acc], scope)
+    before = Scope.calls(scope)
     scalar = {Type.name(out.type), []}
 
     {body, scope} =
-      Scope.nest(scope, :closed, Enum.map(params, &Type.of/1), body, fn scope ->
+      Scope.nest(scope, :closed, Enum.map(params, &Type.of/1), Scope.ids(body), fn scope ->
         {ref, scope} = Lowering.one(body, scope)
         cast(scope, ref, scalar)
       end)
 
+    refuse_calls!(out, before, scope)
     {[body], captures} = share_captures([body])
     Scope.emit(scope, op.(body), operands ++ captures, [Type.of(out)])
+  end
+
+  defp refuse_calls!(out, before, scope) do
+    if Scope.calls(scope) != before do
+      raise ExBurn.Error,
+        op: out.data.op,
+        reason: "calls into Elixir inside its function are not implemented; call outside of it"
+    end
   end
 
   # The function may answer another type than the one that is folded.

@@ -12,12 +12,13 @@ defmodule ExBurn.Defn.Lowering.Scope do
   Tensors captured by the `defn` travel from the root down, whatever the frames between.
   """
 
-  alias ExBurn.{Program, Type}
+  alias ExBurn.Defn.Lowering.HostCall
+  alias ExBurn.{Error, Program, Type}
   alias Nx.Defn.{Composite, Expr, Tree}
   alias Nx.Tensor, as: T
 
   @enforce_keys [:kind, :program, :parameters, :ids]
-  defstruct [:kind, :program, :parameters, :ids, known: %{}, inline: false, opts: []]
+  defstruct [:kind, :program, :parameters, :ids, known: %{}, inline: false, calls: [], opts: []]
 
   @type frame :: %__MODULE__{
           kind: :root | :closed | :branch | :backward,
@@ -26,6 +27,7 @@ defmodule ExBurn.Defn.Lowering.Scope do
           ids: %{reference() => atom()},
           known: %{term() => [Program.ref()]},
           inline: boolean(),
+          calls: [HostCall.t()],
           opts: keyword()
         }
 
@@ -51,6 +53,23 @@ defmodule ExBurn.Defn.Lowering.Scope do
   Whether the caller hangs a function on the hook `name`.
   """
   def hook?(scope, name), do: is_map_key(List.last(scope).opts[:hooks] || %{}, name)
+
+  @doc """
+  Adds a function that the program calls for the node `op` and answers its number.
+  """
+  def add_call(scope, op, call) do
+    root = List.last(scope)
+
+    unless root.opts[:calls],
+      do: raise(Error, op: op, reason: "a program that runs without Elixir can't call a function")
+
+    {length(root.calls), List.replace_at(scope, -1, %{root | calls: [call | root.calls]})}
+  end
+
+  @doc """
+  The functions that the program calls, by their numbers.
+  """
+  def calls(scope), do: Enum.reverse(List.last(scope).calls)
 
   @doc """
   The references of the parameter at `position`.
@@ -145,12 +164,12 @@ defmodule ExBurn.Defn.Lowering.Scope do
   end
 
   @doc """
-  Lowers `fun` in a new innermost frame that takes `inputs`.
+  Lowers `fun` in a new innermost frame that takes `inputs` and to which the nodes `ids` belong.
 
   Answers the frame's program, not yet finished, with the references of its results and of what it captured from the
   enclosing frame.
   """
-  def nest(scope, kind, inputs, body, fun) do
+  def nest(scope, kind, inputs, ids, fun) do
     parameters = inputs |> Enum.with_index() |> Map.new(fn {_type, i} -> {i, [{:input, i}]} end)
 
     lower_nested(
@@ -159,7 +178,7 @@ defmodule ExBurn.Defn.Lowering.Scope do
         kind: kind,
         program: Program.new(inputs),
         parameters: parameters,
-        ids: ids(body)
+        ids: ids
       },
       fun
     )
@@ -188,8 +207,16 @@ defmodule ExBurn.Defn.Lowering.Scope do
     {{frame.program, results}, outer}
   end
 
-  defp ids(container),
+  @doc """
+  The nodes that belong to the scope of a container of expressions, and their operations.
+  """
+  def ids(container),
     do: [container] |> Composite.flatten_list() |> List.to_tuple() |> Tree.scope_ids()
+
+  @doc """
+  Makes the nodes `ids` belong to the innermost frame.
+  """
+  def own([frame | outer], ids), do: [%{frame | ids: Map.merge(frame.ids, ids)} | outer]
 
   @doc """
   Lowers `fun` in the same frame with `refs` as parameters: the body of a block.

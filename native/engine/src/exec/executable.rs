@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::exec::Plan;
+use crate::exec::{Outcome, Plan};
 use crate::passes;
 use crate::program::Program;
 use crate::types::TensorType;
@@ -35,7 +35,9 @@ impl Executable {
     ///
     /// As [`Executable::new`] and [`passes::optimise`].
     pub fn optimised(program: &Program, captures: Vec<Value>, disabled: &[String]) -> Result<Self> {
-        Self::new(&passes::optimise(program, disabled)?, captures)
+        let program = passes::optimise(program, disabled)?;
+        let keeps = disabled.iter().any(|name| name == passes::LIVENESS);
+        Self::over(if keeps { Plan::keeping(&program)? } else { Plan::new(&program)? }, captures)
     }
 
     /// Prepares `program`, whose last inputs are `captures`.
@@ -44,7 +46,11 @@ impl Executable {
     ///
     /// As [`Plan::new`]; [`Error::Invalid`] when `captures` are not of the types of the last inputs.
     pub fn new(program: &Program, captures: Vec<Value>) -> Result<Self> {
-        let plan = Plan::new(program)?;
+        Self::over(Plan::new(program)?, captures)
+    }
+
+    fn over(plan: Plan, captures: Vec<Value>) -> Result<Self> {
+        let program = plan.program();
         let own = program.inputs.len().checked_sub(captures.len());
         let declared = own.and_then(|own| program.inputs.get(own..)).unwrap_or_default();
         if own.is_none() || declared.iter().zip(&captures).any(|(ty, value)| *ty != value.ty()) {
@@ -77,5 +83,15 @@ impl Executable {
     pub fn run(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Vec<Value>> {
         inputs.extend_from_slice(&self.captures);
         self.plan.run(inputs, device)
+    }
+
+    /// Runs the program on `inputs` and the captures, to its end or to its first call into the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::start`].
+    pub fn start(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Outcome> {
+        inputs.extend_from_slice(&self.captures);
+        self.plan.start(inputs, device)
     }
 }

@@ -1,15 +1,16 @@
 //! Runs programs.
 
-mod control;
 mod executable;
+mod frame;
 mod interrupt;
 mod lift;
+mod machine;
 mod plan;
 
-pub use control::{cond, while_loop};
 pub use executable::Executable;
 pub(crate) use interrupt::check as check_stopped;
 pub use interrupt::stoppable;
+pub use machine::{Machine, Outcome};
 pub use plan::Plan;
 
 use crate::device::Device;

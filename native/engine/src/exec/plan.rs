@@ -6,22 +6,26 @@ use crate::cpu::tape::Tape;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::lift::lift;
-use crate::ops::{self, Call, fused};
+use crate::exec::{Machine, Outcome};
+use crate::ops::fused;
 use crate::program::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
 use crate::value::Value;
 
 /// A checked program with the last use of each value, so that memory is given back or reused as soon as it can be. Cloning
 /// shares it.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    program: Arc<Program>,
-    steps: Arc<[Step]>,
-    unused_inputs: Arc<[usize]>,
+pub struct Plan(Arc<Prepared>);
+
+#[derive(Debug)]
+struct Prepared {
+    program: Program,
+    steps: Vec<Step>,
+    unused_inputs: Vec<usize>,
 }
 
 /// What an instruction needs besides itself.
-#[derive(Clone, Debug)]
-struct Step {
+#[derive(Debug)]
+pub(super) struct Step {
     /// For each operand: whether this is the last read of its value.
     last_use: Vec<bool>,
     /// Id of the first result.
@@ -29,7 +33,7 @@ struct Step {
     /// Results that nobody reads.
     unused: Vec<usize>,
     nested: Vec<Plan>,
-    tape: Option<Arc<Tape>>,
+    tape: Option<Tape>,
 }
 
 impl Plan {
@@ -40,51 +44,77 @@ impl Plan {
     /// As [`Program::check`].
     pub fn new(program: &Program) -> Result<Self> {
         program.check()?;
-        let mut read_later = vec![false; program.value_types().len()];
+        Ok(Self::checked(program.clone(), false))
+    }
+
+    /// Prepares `program` so that all of its values are kept to the end of a run, and none is written over.
+    ///
+    /// # Errors
+    ///
+    /// As [`Program::check`].
+    pub fn keeping(program: &Program) -> Result<Self> {
+        program.check()?;
+        Ok(Self::checked(program.clone(), true))
+    }
+
+    fn checked(program: Program, keeps: bool) -> Self {
+        let mut read_later = vec![keeps; program.value_types().len()];
         program.outputs.iter().for_each(|&id| read_later[id] = true);
         let mut first_output = read_later.len();
         let mut steps = Vec::with_capacity(program.instructions.len());
         for instruction in program.instructions.iter().rev() {
             first_output -= instruction.outputs.len();
-            steps.push(Step::new(instruction, first_output, &mut read_later)?);
+            steps.push(Step::new(instruction, first_output, &mut read_later, keeps));
         }
         steps.reverse();
         let unused_inputs = (0..program.inputs.len()).filter(|&id| !read_later[id]).collect();
-        Ok(Self { program: Arc::new(program.clone()), steps: steps.into(), unused_inputs })
+        Self(Arc::new(Prepared { program, steps, unused_inputs }))
     }
 
     /// The program as it was given.
     pub fn program(&self) -> &Program {
-        &self.program
+        &self.0.program
     }
 
     /// Runs the program on `inputs` and answers its outputs.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] or [`Error::Mismatch`] when `inputs` are not what the program declares, else as the operations say.
+    /// As [`Plan::start`]; [`Error::Invalid`] when the program calls into the host.
     pub fn run(&self, inputs: Vec<Value>, device: &Device) -> Result<Vec<Value>> {
-        self.check_inputs(&inputs)?;
-        let mut values: Vec<Option<Value>> = inputs.into_iter().map(Some).collect();
-        self.unused_inputs.iter().for_each(|&id| values[id] = None);
-        for (instruction, step) in self.program.instructions.iter().zip(self.steps.iter()) {
-            let inputs = step.operands(instruction, &mut values)?;
-            let call = Call {
-                op: &instruction.op,
-                inputs,
-                outputs: &instruction.outputs,
-                nested: &step.nested,
-                tape: step.tape.as_deref(),
-                device,
-            };
-            values.extend(ops::run(call)?.into_iter().map(Some));
-            step.unused.iter().for_each(|&id| values[id] = None);
+        match self.start(inputs, device)? {
+            Outcome::Done(results) => Ok(results),
+            Outcome::Call { machine, .. } => Err(machine.refusal()),
         }
-        self.program.outputs.iter().map(|&id| values[id].clone().ok_or_else(|| lost(id))).collect()
+    }
+
+    /// Runs the program on `inputs` to its end or to its first call into the host.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] or [`Error::Mismatch`] when `inputs` are not what the program declares, else as the operations say.
+    pub fn start(&self, inputs: Vec<Value>, device: &Device) -> Result<Outcome> {
+        self.check_inputs(&inputs)?;
+        Machine::start(self, inputs, device)
+    }
+
+    /// The instruction with this number.
+    pub(super) fn step(&self, number: usize) -> Option<(&Instruction, &Step)> {
+        self.program().instructions.get(number).zip(self.0.steps.get(number))
+    }
+
+    /// Inputs that nobody reads.
+    pub(super) fn unused_inputs(&self) -> &[usize] {
+        &self.0.unused_inputs
+    }
+
+    /// The program's results among all of its values.
+    pub(super) fn results(&self, values: &[Option<Value>]) -> Result<Vec<Value>> {
+        self.program().outputs.iter().map(|&id| values[id].clone().ok_or_else(|| lost(id))).collect()
     }
 
     fn check_inputs(&self, inputs: &[Value]) -> Result<()> {
-        let declared = &self.program.inputs;
+        let declared = &self.program().inputs;
         if inputs.len() != declared.len() {
             let reason = format!("takes {} inputs, got {}", declared.len(), inputs.len());
             return Err(Error::invalid("program", reason));
@@ -98,24 +128,41 @@ impl Plan {
 
 impl Step {
     /// Goes backwards: `read_later` says which values the instructions after this one read.
-    fn new(instruction: &Instruction, first_output: usize, read_later: &mut [bool]) -> Result<Self> {
+    fn new(instruction: &Instruction, first_output: usize, read_later: &mut [bool], keeps: bool) -> Self {
         let outputs = first_output..first_output + instruction.outputs.len();
         let unused = outputs.filter(|&id| !read_later[id]).collect();
         let mut last_use: Vec<bool> =
             instruction.inputs.iter().rev().map(|&id| !std::mem::replace(&mut read_later[id], true)).collect();
         last_use.reverse();
         let nested = match lifted_fold(instruction) {
-            Some(fold) => vec![Plan::new(&fold)?],
-            None => instruction.op.nested().into_iter().map(Plan::new).collect::<Result<Vec<_>>>()?,
+            Some(fold) => vec![Plan::checked(fold, false)],
+            None => instruction.op.nested().into_iter().map(|nested| Plan::checked(nested.clone(), keeps)).collect(),
         };
         let tape = match &instruction.op {
-            Op::Fused(attrs) => fused::compile(attrs).map(Arc::new),
+            Op::Fused(attrs) => fused::compile(attrs),
             _ => None,
         };
-        Ok(Self { last_use, first_output, unused, nested, tape })
+        Self { last_use, first_output, unused, nested, tape }
     }
 
-    fn operands(&self, instruction: &Instruction, values: &mut [Option<Value>]) -> Result<Vec<Value>> {
+    /// The region of a fused instruction made ready.
+    pub(super) fn tape(&self) -> Option<&Tape> {
+        self.tape.as_ref()
+    }
+
+    /// Prepared forms of the programs inside the instruction.
+    pub(super) fn nested(&self) -> &[Plan] {
+        &self.nested
+    }
+
+    /// Adds the instruction's results to the values.
+    pub(super) fn accept(&self, results: Vec<Value>, values: &mut Vec<Option<Value>>) {
+        values.extend(results.into_iter().map(Some));
+        self.unused.iter().for_each(|&id| values[id] = None);
+    }
+
+    /// The instruction's operands among all values, which lose those that nobody reads later.
+    pub(super) fn operands(&self, instruction: &Instruction, values: &mut [Option<Value>]) -> Result<Vec<Value>> {
         debug_assert_eq!(self.first_output, values.len());
         let read = |(&id, &last): (&usize, &bool)| {
             let value = if last { values[id].take() } else { values[id].clone() };

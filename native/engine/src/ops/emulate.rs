@@ -42,7 +42,7 @@ fn within(op: &Op, value: Value, dtype: Type) -> Result<Value> {
     }
 }
 
-/// Operations that move elements, choose between them, change their type or count their bits, or that run programs.
+/// Operations that move elements, choose between them, change their type or count their bits, or that run programs on them.
 fn takes_packed(op: &Op) -> bool {
     matches!(
         op,
@@ -69,12 +69,8 @@ fn takes_packed(op: &Op) -> bool {
             | Op::TakeAlongAxis(_)
             | Op::CustomReduce(_)
             | Op::CustomWindowReduce(_)
-            | Op::While(_)
-            | Op::Cond(_)
             | Op::StopGrad
             | Op::CustomGrad(_)
             | Op::Fused(_)
-            | Op::Hook(_)
-            | Op::RuntimeCall(_)
     )
 }

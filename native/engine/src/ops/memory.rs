@@ -55,7 +55,7 @@ fn is_view(call: &Call<'_>) -> bool {
     let spread = |value: &Value| value.is_spread();
     match call.op {
         Op::Constant(_) | Op::Broadcast(_) | Op::Transpose(_) | Op::Slice(_) | Op::DynamicSlice(_) => true,
-        Op::While(_) | Op::Cond(_) | Op::StopGrad | Op::CustomGrad(_) | Op::Hook(_) | Op::RuntimeCall(_) => true,
+        Op::StopGrad | Op::CustomGrad(_) => true,
         Op::Reshape => !call.inputs.iter().any(spread),
         // One element that stands for many is cast once.
         Op::Cast => call.inputs.iter().all(spread),

@@ -105,6 +105,12 @@ pub fn run(call: Call<'_>) -> Result<Vec<Value>> {
     memory::check(&call)?;
     let (op, outputs) = (call.op, call.outputs);
     let results = dispatch(call)?;
+    check_results(op, &results, outputs)?;
+    Ok(results)
+}
+
+/// An error when an operation's results are not as declared.
+pub(crate) fn check_results(op: &Op, results: &[Value], outputs: &[TensorType]) -> Result<()> {
     if results.len() != outputs.len() {
         return Err(Error::invalid(op.name(), format!("makes {} results, {} declared", results.len(), outputs.len())));
     }
@@ -113,7 +119,7 @@ pub fn run(call: Call<'_>) -> Result<Vec<Value>> {
             return Err(Error::Mismatch { op: op.name(), expected: expected.clone(), got: value.ty() });
         }
     }
-    Ok(results)
+    Ok(())
 }
 
 fn dispatch(call: Call<'_>) -> Result<Vec<Value>> {
@@ -161,8 +167,6 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         Op::Fft2(attrs) => one(fft::fft2(attrs, call)),
         Op::TriangularSolve(attrs) => linalg::triangular_solve(attrs, call),
         Op::Linalg(op) => linalg::linalg(op, call),
-        Op::While(_) => crate::exec::while_loop(call),
-        Op::Cond(_) => crate::exec::cond(call),
         Op::StopGrad => one(autodiff::stop_grad(call)),
         Op::CustomGrad(attrs) => one(autodiff::custom_grad(attrs, call)),
         Op::CustomReduce(attrs) => one(custom_reduce::reduce(attrs, call)),
@@ -170,6 +174,8 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         Op::WindowScatter(attrs) => one(window_scatter::scatter(attrs, call)),
         Op::AllClose(attrs) => one(all_close::all_close(attrs, call)),
         Op::Fused(attrs) => fused::run(attrs, call),
-        Op::Hook(_) | Op::RuntimeCall(_) => Err(call.unsupported()),
+        Op::While(_) | Op::Cond(_) | Op::Hook(_) | Op::RuntimeCall(_) => {
+            Err(call.invalid("runs as a part of a program only"))
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::has_effect;
 use super::writer::Writer;
 use crate::program::Program;
 
@@ -16,7 +15,7 @@ pub(super) fn share(program: &Program) -> Program {
         let outputs = instruction.outputs.clone();
         let count = outputs.len();
         let mut emit = || writer.emit(instruction.op.clone(), inputs.clone(), outputs.clone());
-        let first = match has_effect(&instruction.op) {
+        let first = match instruction.op.has_effect() {
             true => emit(),
             false => *known.entry(format!("{:?} {inputs:?} {outputs:?}", instruction.op)).or_insert_with(emit),
         };

@@ -1,6 +1,5 @@
 //! Dead code: what nobody reads is not computed.
 
-use super::has_effect;
 use super::writer::Writer;
 use crate::program::Program;
 
@@ -33,7 +32,7 @@ fn live(program: &Program) -> Vec<bool> {
     for instruction in program.instructions.iter().rev() {
         let results = end - instruction.outputs.len()..end;
         end = results.start;
-        let is_live = is_read[results].contains(&true) || has_effect(&instruction.op);
+        let is_live = is_read[results].contains(&true) || instruction.op.has_effect();
         if is_live {
             instruction.inputs.iter().for_each(|&id| is_read[id] = true);
         }

@@ -26,13 +26,16 @@ const PASSES: &[Pass] = &[
     ("fusion", fusion::fuse),
 ];
 
+/// The name of what is no pass over programs: the executor gives memory back, or uses it again, after the last read.
+pub const LIVENESS: &str = "liveness";
+
 /// The names of all passes.
 ///
 /// ```
 /// assert!(ex_burn_engine::passes::names().any(|name| name == "fusion"));
 /// ```
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PASSES.iter().map(|(name, _)| *name)
+    PASSES.iter().map(|(name, _)| *name).chain([LIVENESS])
 }
 
 /// `program` made faster by all passes but those named in `disabled`, and so the programs inside its loops and branches.
@@ -75,10 +78,4 @@ fn nested_mut(op: &mut Op) -> Vec<&mut Program> {
         Op::Cond(op) => op.predicates.iter_mut().chain(&mut op.branches).collect(),
         _ => vec![],
     }
-}
-
-/// Whether an operation calls into the host.
-fn has_effect(op: &Op) -> bool {
-    let calls = matches!(op, Op::Hook(_) | Op::RuntimeCall(_));
-    calls || op.nested().into_iter().any(|program| program.instructions.iter().any(|i| has_effect(&i.op)))
 }

@@ -489,7 +489,8 @@ pub struct CustomGrad {
     pub backward: Program,
 }
 
-/// A call into the host in the middle of a run. The host knows the function by `id`.
+/// A call into the host in the middle of a run, with the operands as arguments. The host knows the function by `id`.
+/// A hook makes no results; a runtime call makes those that it declares. Calls run in the order of the instructions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Callback {
     /// Number the host gave to the function.

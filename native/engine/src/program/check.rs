@@ -4,8 +4,8 @@ use super::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
 use crate::error::{Error, Result};
 use crate::types::TensorType;
 
-/// Nested programs deeper than this are refused rather than overflowing the stack.
-const MAX_DEPTH: usize = 64;
+/// Programs nested deeper than this are refused rather than overflowing the stack.
+pub const MAX_LEVELS: usize = 64;
 
 impl Program {
     /// Checks ids, sizes and the signatures of nested programs.
@@ -18,8 +18,8 @@ impl Program {
     }
 
     fn check_at(&self, depth: usize) -> Result<()> {
-        if depth > MAX_DEPTH {
-            return Err(Error::invalid("program", format!("nested deeper than {MAX_DEPTH} levels")));
+        if depth > MAX_LEVELS {
+            return Err(Error::invalid("program", format!("nested deeper than {MAX_LEVELS} levels")));
         }
         check_sizes("program", &self.inputs)?;
         let mut known = self.inputs.len();
@@ -57,6 +57,11 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
     let op = instruction.op.name();
     let operands: Vec<&TensorType> = instruction.inputs.iter().map(|&id| types[id]).collect();
     let outputs: Vec<&TensorType> = instruction.outputs.iter().collect();
+    if !matches!(instruction.op, Op::While(_) | Op::Cond(_))
+        && instruction.op.nested().into_iter().any(Program::has_effect)
+    {
+        return Err(Error::invalid(op, "its program calls into the host, which only loops and branches can do"));
+    }
     match &instruction.op {
         Op::While(w) => {
             expect_types(&op, "the condition takes", w.condition.inputs.iter(), &operands)?;
@@ -77,6 +82,7 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
             }
             Ok(())
         }
+        Op::Hook(_) => expect_count(&op, "a hook answers", outputs.len(), 0),
         Op::CustomGrad(g) => {
             expect_count(&op, "the backward program answers", g.backward.outputs.len(), g.inputs)?;
             let captures = operands.len().checked_sub(g.inputs + 1);

@@ -7,6 +7,7 @@ mod template;
 mod text;
 
 pub use attributes::*;
+pub use check::MAX_LEVELS;
 pub use op::Op;
 pub use template::Template;
 
@@ -48,5 +49,10 @@ impl Program {
     pub fn output_types(&self) -> Vec<TensorType> {
         let types = self.value_types();
         self.outputs.iter().map(|&id| types[id].clone()).collect()
+    }
+
+    /// Whether an instruction [has an effect](Op::has_effect).
+    pub fn has_effect(&self) -> bool {
+        self.instructions.iter().any(|instruction| instruction.op.has_effect())
     }
 }

@@ -99,6 +99,22 @@ impl Op {
             _ => vec![],
         }
     }
+
+    /// Whether the operation does more than make its results, so that it runs even when nobody reads them: it calls into the
+    /// host, or a program inside does.
+    ///
+    /// ```
+    /// use ex_burn_engine::program::{Callback, Cond, Instruction, Op, Program};
+    ///
+    /// let hook = Op::Hook(Callback { id: 0 });
+    /// assert!(hook.has_effect() && !Op::Eye.has_effect());
+    ///
+    /// let calling = Program { instructions: vec![Instruction { op: hook, inputs: vec![], outputs: vec![] }], ..Program::default() };
+    /// assert!(Op::Cond(Cond { predicates: vec![], branches: vec![calling] }).has_effect());
+    /// ```
+    pub fn has_effect(&self) -> bool {
+        matches!(self, Op::Hook(_) | Op::RuntimeCall(_)) || self.nested().into_iter().any(Program::has_effect)
+    }
 }
 
 impl std::fmt::Display for Op {

@@ -29,7 +29,8 @@ fn write_instruction(f: &mut Formatter<'_>, instruction: &Instruction, first: us
     let pad = "  ".repeat(indent);
     let results = list(instruction.outputs.iter().enumerate().map(|(i, t)| format!("%{}: {t}", first + i)));
     let operands = list(instruction.inputs.iter().map(|id| format!("%{id}")));
-    write!(f, "{pad}{results} = {}({operands})", instruction.op.name())?;
+    let equals = if results.is_empty() { "" } else { " = " };
+    write!(f, "{pad}{results}{equals}{}({operands})", instruction.op.name())?;
     match attributes(&instruction.op, instruction.outputs.first()) {
         text if text.is_empty() => writeln!(f)?,
         text => writeln!(f, " {{{text}}}")?,

@@ -1,6 +1,5 @@
 //! Which instructions run together.
 
-use super::super::has_effect;
 use crate::cpu::tape::{LONGEST_ROW, folds};
 use crate::ops::fused::kernel;
 use crate::program::{Extent, Fold, Instruction, Op, Program, Reduce};
@@ -81,7 +80,7 @@ impl<'a> Clusters<'a> {
             found.results.push(found.makers.len());
             found.makers.extend(instruction.outputs.iter().map(|_| Some(i)));
             instruction.inputs.iter().for_each(|&id| found.readers[id].push(i));
-            if has_effect(&instruction.op) {
+            if instruction.op.has_effect() {
                 found.effects[i] = last_effect.replace(i);
             }
             found.add(i, instruction);

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 use clusters::Clusters;
 
-use super::{has_effect, writer::Writer};
+use super::writer::Writer;
 use crate::program::Program;
 
 /// The program with regions as single operations.
@@ -35,7 +35,7 @@ fn order(program: &Program, clusters: &Clusters) -> Vec<Vec<usize>> {
     let mut waits_for = vec![0; count];
     let mut last_effect = None;
     for (i, instruction) in program.instructions.iter().enumerate() {
-        let effect = if has_effect(&instruction.op) { last_effect.replace(i) } else { None };
+        let effect = if instruction.op.has_effect() { last_effect.replace(i) } else { None };
         for before in clusters.producers(i).chain(effect).map(|p| clusters.of(p)) {
             if before != clusters.of(i) {
                 after[before].push(clusters.of(i));

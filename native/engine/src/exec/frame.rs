@@ -1,0 +1,141 @@
+//! A program in the middle of its run.
+
+use std::mem;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::exec::Plan;
+use crate::ops::{self, Call};
+use crate::program::Op;
+use crate::value::Value;
+
+/// A plan, the values it has computed so far and what it runs for.
+#[derive(Debug)]
+pub(super) struct Frame {
+    plan: Plan,
+    values: Vec<Option<Value>>,
+    /// Number of the instruction that runs next, or that waits for its results.
+    next: usize,
+    role: Role,
+}
+
+/// What a program runs for. A program inside of an instruction runs for the next instruction of the frame below.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// The whole program.
+    Main,
+    /// Whether a loop goes on from this state.
+    Condition { state: Vec<Value>, captures: Vec<Value> },
+    /// The next state of a loop.
+    Body { captures: Vec<Value> },
+    /// Whether a branch is taken.
+    Predicate { number: usize, operands: Vec<Value> },
+    /// The branch that was taken.
+    Branch,
+}
+
+/// Why a frame can't go on by itself.
+pub(super) enum Event {
+    /// A program inside of its next instruction runs first.
+    Enter(Frame),
+    /// Its next instruction is a call into the host.
+    Call { id: u64, values: Vec<Value> },
+    /// Its program has ended, with these results.
+    End(Vec<Value>),
+}
+
+impl Frame {
+    /// The types of `inputs` are right.
+    pub(super) fn new(plan: Plan, inputs: Vec<Value>, role: Role) -> Self {
+        let mut values: Vec<Option<Value>> = inputs.into_iter().map(Some).collect();
+        plan.unused_inputs().iter().for_each(|&id| values[id] = None);
+        Self { plan, values, next: 0, role }
+    }
+
+    /// Runs instructions up to one that needs others to run, or to the end.
+    pub(super) fn advance(&mut self, device: &Device) -> Result<Event> {
+        while let Some((instruction, step)) = self.plan.step(self.next) {
+            let inputs = step.operands(instruction, &mut self.values)?;
+            match &instruction.op {
+                Op::While(_) => return self.enter_loop(inputs).map(Event::Enter),
+                Op::Cond(_) => return self.choice(0, inputs).map(Event::Enter),
+                Op::Hook(call) | Op::RuntimeCall(call) => return Ok(Event::Call { id: call.id, values: inputs }),
+                op => {
+                    let (outputs, nested) = (&instruction.outputs, step.nested());
+                    let call = Call { op, inputs, outputs, nested, tape: step.tape(), device };
+                    let results = ops::run(call)?;
+                    step.accept(results, &mut self.values);
+                    self.next += 1;
+                }
+            }
+        }
+        self.plan.results(&self.values).map(Event::End)
+    }
+
+    /// Takes the results of the next instruction, which is then done.
+    pub(super) fn accept(&mut self, results: Vec<Value>) {
+        if let Some((_, step)) = self.plan.step(self.next) {
+            step.accept(results, &mut self.values);
+            self.next += 1;
+        }
+    }
+
+    /// Whether the next instruction, a call, declares these results.
+    pub(super) fn check_results(&self, results: &[Value]) -> Result<()> {
+        let Some((instruction, _)) = self.plan.step(self.next) else { return Ok(()) };
+        ops::check_results(&instruction.op, results, &instruction.outputs)
+    }
+
+    /// Name of the next instruction's operation.
+    pub(super) fn op_name(&self) -> String {
+        self.plan.step(self.next).map_or_else(|| "program".into(), |(instruction, _)| instruction.op.name())
+    }
+
+    /// What the frame runs for, which it forgets.
+    pub(super) fn take_role(&mut self) -> Role {
+        mem::replace(&mut self.role, Role::Main)
+    }
+
+    /// The next instruction is a loop: whether it starts.
+    fn enter_loop(&self, mut operands: Vec<Value>) -> Result<Frame> {
+        let state = self.plan.step(self.next).map_or(0, |(instruction, _)| instruction.outputs.len());
+        let captures = operands.split_off(state);
+        self.condition(operands, captures)
+    }
+
+    /// The next instruction is a loop: whether it goes on from `state`.
+    pub(super) fn condition(&self, state: Vec<Value>, captures: Vec<Value>) -> Result<Frame> {
+        let inputs = [state.as_slice(), &captures].concat();
+        Ok(Frame::new(self.nested(0)?, inputs, Role::Condition { state, captures }))
+    }
+
+    /// The next instruction is a loop: its next state.
+    pub(super) fn body(&self, mut state: Vec<Value>, captures: Vec<Value>) -> Result<Frame> {
+        state.extend_from_slice(&captures);
+        Ok(Frame::new(self.nested(1)?, state, Role::Body { captures }))
+    }
+
+    /// The next instruction has branches: whether to take branch `number`, or that branch where no predicate is left.
+    pub(super) fn choice(&self, number: usize, operands: Vec<Value>) -> Result<Frame> {
+        if number == self.predicates() {
+            return self.branch(number, operands);
+        }
+        Ok(Frame::new(self.nested(number)?, operands.clone(), Role::Predicate { number, operands }))
+    }
+
+    /// The next instruction has branches: branch `number`.
+    pub(super) fn branch(&self, number: usize, operands: Vec<Value>) -> Result<Frame> {
+        Ok(Frame::new(self.nested(self.predicates() + number)?, operands, Role::Branch))
+    }
+
+    /// There is one branch more than predicates.
+    fn predicates(&self) -> usize {
+        self.plan.step(self.next).map_or(0, |(_, step)| step.nested().len() / 2)
+    }
+
+    fn nested(&self, number: usize) -> Result<Plan> {
+        let step = self.plan.step(self.next).map(|(_, step)| step);
+        let plan = step.and_then(|step| step.nested().get(number)).cloned();
+        plan.ok_or_else(|| Error::invalid(self.op_name(), format!("has no program {number}")))
+    }
+}

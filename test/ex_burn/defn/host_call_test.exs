@@ -1,0 +1,222 @@
+defmodule ExBurn.Defn.HostCallTest do
+  # What functions a compiled function calls, against Nx.Defn.Evaluator on Nx.BinaryBackend.
+  use ExBurn.Case, async: true
+
+  import ExBurn.Calls
+  import Nx.Defn
+
+  alias ExBurn.Defn.Compiler
+
+  defn in_order(x, y) do
+    sum = hook(x + y, :sum, see(:sum))
+    product = hook(sum * y, see(:product))
+    {hook(product - sum, :last), sum}
+  end
+
+  test "hooks run in order, and named ones when they have a function" do
+    args = [Nx.tensor([1, 2]), Nx.tensor(3)]
+    assert [:sum, :product] = tags(assert_same_calls(&in_order/2, args))
+
+    hooks = %{last: see(:hung), sum: see(:other), elsewhere: see(:never)}
+    assert [:other, :product, :hung] = tags(assert_same_calls(&in_order/2, args, hooks: hooks))
+    assert [:sum | _] = tags(assert_same_calls(&in_order/2, args, hooks: %{sum: nil, last: nil}))
+  end
+
+  defn whole_containers(x) do
+    %{a: {a, _}, b: b} = hook(%{a: {x + 1, x * 2}, b: {x}}, see(:container))
+    {a, b}
+  end
+
+  test "a hook gets the whole container, also what nobody reads" do
+    assert [container: [_, _, _]] =
+             assert_same_calls(&whole_containers/1, [Nx.tensor([1.5, 2.5])])
+
+    Nx.Defn.jit_apply(&whole_containers/1, [Nx.tensor(1)], compiler: Compiler)
+    assert_received {:seen, :container, %{a: {a, _}, b: {_}}}
+    assert Nx.to_number(a) == 2
+  end
+
+  defn vectorized_and_named(x), do: hook(x * 2, see(:named))
+
+  test "a hook gets names and vectorized axes" do
+    x = Nx.tensor([[1, 2], [3, 4]], names: [:rows, :columns])
+    Nx.Defn.jit_apply(&vectorized_and_named/1, [x], compiler: Compiler)
+    assert_received {:seen, :named, %{names: [:rows, :columns]}}
+
+    Nx.Defn.jit_apply(&vectorized_and_named/1, [Nx.vectorize(x, :rows)], compiler: Compiler)
+    assert_received {:seen, :named, %{vectorized_axes: [rows: 2], shape: {2}} = seen}
+    assert Nx.to_flat_list(Nx.devectorize(seen)) == [2, 4, 6, 8]
+  end
+
+  # Deprecated, and gone in the next version of Nx.
+  defp kernel(name, args), do: apply(Nx.Defn.Kernel, name, args)
+
+  defp with_tokens(x, y) do
+    token = kernel(:create_token, [])
+    {token, _} = kernel(:hook_token, [token, Nx.add(y, 1), :b, see(:b)])
+    inner = kernel(:hook, [Nx.multiply(x, y), see(:inner)])
+    {token, hooked} = kernel(:hook_token, [token, inner, :a])
+    {kernel(:hook, [kernel(:attach_token, [token, x]), see(:outer)]), hooked}
+  end
+
+  if function_exported?(Nx.Defn.Kernel, :create_token, 0) do
+    test "hooks of tokens run in order, though nobody reads what they hook" do
+      args = [Nx.tensor(2), Nx.tensor(3)]
+      assert [:b, :inner, :outer] = tags(assert_same_calls(&with_tokens/2, args))
+      hooked = assert_same_calls(&with_tokens/2, args, hooks: %{a: see(:a), b: see(:other)})
+      assert [:other, :inner, :a, :outer] = tags(hooked)
+    end
+  end
+
+  defn annotated(x), do: hook(stop_grad(x + 1), see(:stop_grad))
+
+  test "hooks of annotated values, of arguments and of constants" do
+    assert_same_calls(&annotated/1, [Nx.tensor(1)])
+    assert_same_calls(&Nx.Defn.Kernel.hook(&1, see(:argument)), [Nx.tensor([1.0, 2.0])])
+
+    assert_same_calls(fn x -> Nx.add(x, Nx.Defn.Kernel.hook(Nx.tensor(2), see(:constant))) end, [
+      Nx.tensor(1)
+    ])
+  end
+
+  defn looping(x) do
+    {x, i} =
+      while {x, i = 0}, hook(i, see(:condition)) < 3 do
+        {x, _} =
+          while {x, j = i}, j > 0 do
+            {hook(x + 1, :inner, see(:inner)), j - 1}
+          end
+
+        hook({x * 2, i + 1}, see(:state))
+      end
+
+    {hook(x, see(:after)), i}
+  end
+
+  test "hooks in loops run in each iteration, in the condition and in loops inside too" do
+    calls = assert_same_calls(&looping/1, [Nx.tensor([1, 2])])
+    assert [:condition, :state, :condition, :inner, :state, :condition, :inner | _] = tags(calls)
+    assert length(calls) == 4 + 3 + 3 + 1
+  end
+
+  defn branching(x) do
+    cond do
+      hook(x, see(:first)) > 10 -> hook(x * 2, see(:above_ten))
+      hook(x + 1, see(:second)) > 5 -> if x > 7, do: hook(x - 1, see(:above_seven)), else: -x
+      true -> hook(x * 3, see(:otherwise))
+    end
+  end
+
+  test "hooks in branches run in those that are taken" do
+    for {x, want} <- [
+          {20, [:first, :above_ten]},
+          {8, [:first, :second, :above_seven]},
+          {6, [:first, :second]},
+          {1, [:first, :second, :otherwise]}
+        ],
+        do: assert(want == tags(assert_same_calls(&branching/1, [Nx.tensor(x)])))
+  end
+
+  defn before_branches(x, y) do
+    both = hook(x * y, see(:both))
+    one = hook(x - y, see(:one))
+    if x > 0, do: {hook(both + 1, see(:positive)), one}, else: {both, y}
+  end
+
+  test "a hook before a branch runs once, and not when nobody needs it" do
+    for {x, want} <- [{1, [:both, :positive, :one]}, {-1, [:both]}],
+        do:
+          assert(
+            want == tags(assert_same_calls(&before_branches/2, [Nx.tensor(x), Nx.tensor(3)]))
+          )
+  end
+
+  defn loop_in_branch_in_loop(x) do
+    while x, x < 100 do
+      if rem(x, 2) == 0 do
+        {x, _} =
+          while {x, n = 0}, n < 2 do
+            {hook(x * 3, see(:tripled)), n + 1}
+          end
+
+        x + 1
+      else
+        hook(x + 1, see(:increased))
+      end
+    end
+  end
+
+  test "branches in loops and loops in branches" do
+    for x <- [0, 1, 7, 200],
+        do: assert_same_calls(&loop_in_branch_in_loop/1, [Nx.tensor(x)])
+  end
+
+  def halves(t, opts) do
+    send(self(), {:seen, {:halves, opts}, t})
+    Nx.divide(t, 2)
+  end
+
+  def pair({x, %{y: y}}, opts) do
+    send(self(), {:seen, :pair, {x, y}})
+    %{sum: Nx.add(x, y), rest: {Nx.multiply(x, opts[:scale]), Nx.tensor(7, type: :u8)}}
+  end
+
+  defn halved(x), do: Nx.runtime_call(Nx.as_type(x, :f32), x, [by: 2], &halves/2) + 1
+
+  defn paired(x, y) do
+    out = %{sum: x + y, rest: {x, Nx.u8(0)}}
+    %{sum: sum, rest: {scaled, seven}} = Nx.runtime_call(out, {x, %{y: y}}, [scale: 3], &pair/2)
+    {sum * 2, scaled, seven}
+  end
+
+  test "runtime calls of tensors and containers" do
+    assert [{{:halves, [by: 2]}, _}] = assert_same_calls(&halved/1, [Nx.tensor([1, 2, 3])])
+    assert [pair: [_, _]] = assert_same_calls(&paired/2, [Nx.tensor([1, 2]), Nx.tensor([5, 6])])
+  end
+
+  defn called_in_loops(x) do
+    while x, Nx.sum(x) > 1 do
+      if Nx.sum(x) > 20, do: x - 5.0, else: Nx.runtime_call(x, x, &halves/2)
+    end
+  end
+
+  test "runtime calls in loops and branches" do
+    calls = assert_same_calls(&called_in_loops/1, [Nx.tensor([20.0, 16.0])])
+    assert length(calls) == 4
+  end
+
+  def on_any_backend(_t, backend), do: Nx.tensor([1.0, 2.0], backend: backend)
+
+  test "a runtime call may answer tensors of any backend" do
+    for backend <- [Nx.BinaryBackend, ExBurn.Backend] do
+      fun =
+        &Nx.runtime_call(Nx.template({2}, :f32), &1, backend, fn t, o -> on_any_backend(t, o) end)
+
+      assert Nx.Defn.jit_apply(fun, [Nx.tensor(0)], compiler: Compiler) |> Nx.to_list() == [
+               1.0,
+               2.0
+             ]
+    end
+  end
+
+  def integers(t, _opts), do: Nx.as_type(t, :s32)
+  defn wrong_type(x), do: Nx.runtime_call(x, x, &integers/2)
+
+  test "a result that is not like the template is refused as Nx refuses it" do
+    message = "expected the runtime_call function to match the given output template"
+
+    for compiler <- [Nx.Defn.Evaluator, Compiler] do
+      assert_raise RuntimeError, message, fn ->
+        Nx.Defn.jit_apply(&wrong_type/1, [Nx.tensor(1.5)], compiler: compiler)
+      end
+    end
+  end
+
+  test "a call inside a function of reduce is refused by name" do
+    fun = &Nx.reduce(&1, 0, fn x, acc -> Nx.add(Nx.Defn.Kernel.hook(x, see(:element)), acc) end)
+
+    assert_raise Error, ~r/^reduce: .*calls into Elixir/, fn ->
+      Nx.Defn.jit_apply(fun, [Nx.tensor([1, 2])], compiler: Compiler)
+    end
+  end
+end
