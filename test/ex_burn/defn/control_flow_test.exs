@@ -49,6 +49,23 @@ defmodule ExBurn.Defn.ControlFlowTest do
         do: assert_same(&classes/2, [Nx.tensor(x), Nx.tensor([1.0, 2.0, 3.0])])
   end
 
+  # The gradient of the counter begins as f32 and is f64 after one turn.
+  defn divided(x, count) do
+    {_, y} =
+      while {count, y = x}, count < 4 do
+        {count + 1, y / count}
+      end
+
+    Nx.sum(y)
+  end
+
+  defn gradient_of_divided(x, count), do: grad(x, &divided(&1, count))
+
+  test "the gradient of a loop whose states have several types" do
+    x = Nx.tensor([0.5, -1.5], type: :f64)
+    assert_same(&gradient_of_divided/2, [x, Nx.tensor(1)])
+  end
+
   defn forever(x) do
     while x, x > 0 do
       x + 1 - 1
