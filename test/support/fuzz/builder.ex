@@ -6,7 +6,7 @@ defmodule ExBurn.Fuzz.Builder do
   So makers of steps need not know all rules of Nx. They draw from `:rand`, which is seeded for each step.
   """
 
-  alias ExBurn.Fuzz.{Compare, Known, Oracle}
+  alias ExBurn.Fuzz.{Compare, Known, Oracle, Ties}
   alias ExBurn.Property.Number
   alias Nx.Tensor, as: T
 
@@ -47,6 +47,7 @@ defmodule ExBurn.Fuzz.Builder do
   def emit_many(b, op, args, count) do
     outs = Enum.to_list(b.next..(b.next + count - 1))
     step = {outs, op, args}
+    if Ties.near?(op, args, b.lanes), do: throw(:skip)
     lanes = attempt(step, b.lanes)
     for out <- outs, do: accept!(b, Enum.map(lanes, &Map.fetch!(&1, out)))
 

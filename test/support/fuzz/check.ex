@@ -10,6 +10,9 @@ defmodule ExBurn.Fuzz.Check do
   # So many lanes look again at what seems to differ.
   @lanes 40
 
+  # What Nx.BinaryBackend raises for infinities, which the BEAM doesn't have.
+  @no_answer [ArithmeticError, ArgumentError]
+
   @type fault :: {:value | module(), String.t()}
 
   @doc """
@@ -23,7 +26,7 @@ defmodule ExBurn.Fuzz.Check do
     case compare(ours(program, opts), rights) do
       nil -> nil
       {:value, _} -> confirmed(program, opts)
-      raised -> if evaluated(program) != :raised, do: raised
+      {raised, _} = fault -> if not raises?(program, raised), do: fault
     end
   end
 
@@ -45,8 +48,14 @@ defmodule ExBurn.Fuzz.Check do
   defp as_traced?(program, got, rights) do
     case evaluated(program) do
       {:ok, wanted} -> compare(got, rights, wanted) == nil
-      :raised -> true
-      :unknown -> false
+      {:raised, exception} -> exception not in @no_answer
+    end
+  end
+
+  defp raises?(program, exception) do
+    case evaluated(program) do
+      {:ok, _} -> false
+      {:raised, other} -> other == exception or other not in @no_answer
     end
   end
 
@@ -65,9 +74,7 @@ defmodule ExBurn.Fuzz.Check do
   defp evaluated(program) do
     {:ok, program |> Interpreter.evaluated() |> Tuple.to_list()}
   rescue
-    # What has no finite answer tells nothing.
-    ArithmeticError -> :unknown
-    _ -> :raised
+    error -> {:raised, error.__struct__}
   end
 
   # `wanted` stands for the first lanes, with the same bounds.

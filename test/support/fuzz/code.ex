@@ -3,7 +3,7 @@ defmodule ExBurn.Fuzz.Code do
   A program as Elixir code: a module with a `defn`, and a call of it on `Nx.BinaryBackend` and on ours.
   """
 
-  alias ExBurn.Fuzz.{Fun, Program}
+  alias ExBurn.Fuzz.{Fun, Interpreter, Program}
   alias ExBurn.Property.Operand
 
   @doc """
@@ -93,8 +93,15 @@ defmodule ExBurn.Fuzz.Code do
     "grad({#{Enum.map_join(tensors, ", ", &literal/1)}}, fn {#{variables(fun.params)}} ->\n#{block(fun)}\nend)"
   end
 
-  defp call(:stop_grad, [t]), do: "stop_grad(#{literal(t)})"
-  defp call(op, args), do: "Nx.#{op}(#{Enum.map_join(args, ", ", &literal/1)})"
+  defp call(op, args) when op in [:stop_grad, :hook],
+    do: "#{op}(#{Enum.map_join(args, ", ", &literal/1)})"
+
+  defp call(:custom_grad, [t, inputs, fun]) do
+    "custom_grad(#{literal(t)}, #{literal(inputs)}, fn #{variables(fun.params)} ->\n#{block(fun, "[", "]")}\nend)"
+  end
+
+  defp call(op, args),
+    do: "#{inspect(Interpreter.module(op))}.#{op}(#{Enum.map_join(args, ", ", &literal/1)})"
 
   # The body's parameters by the names that the condition gives the states.
   defp while_body(body, names) do
@@ -103,11 +110,14 @@ defmodule ExBurn.Fuzz.Code do
     (renamed ++ steps(body.steps) ++ [results]) |> Enum.join("\n") |> indented()
   end
 
-  defp block(fun), do: fun |> inside() |> indented() |> indented()
+  defp block(fun, left \\ "", right \\ ""),
+    do: fun |> inside(left, right) |> indented() |> indented()
 
-  defp inside(%Fun{} = fun) do
+  defp inside(%Fun{} = fun, left \\ "", right \\ "") do
     result =
-      if match?([_], fun.results), do: variables(fun.results), else: "{#{variables(fun.results)}}"
+      if match?([_], fun.results),
+        do: left <> variables(fun.results) <> right,
+        else: "{#{variables(fun.results)}}"
 
     Enum.join(steps(fun.steps) ++ [result], "\n")
   end

@@ -6,7 +6,7 @@ defmodule ExBurn.Fuzz.Interpreter do
   `mode.around.(op, args, call)`, so that others can look at its operands and change its results.
   """
 
-  import Nx.Defn.Kernel, only: [stop_grad: 1]
+  import Nx.Defn.Kernel, only: [stop_grad: 1, custom_grad: 3, hook: 2]
 
   alias ExBurn.Fuzz.{Fun, Program}
   alias ExBurn.Property.Operand
@@ -93,6 +93,15 @@ defmodule ExBurn.Fuzz.Interpreter do
   def list(results), do: List.wrap(results)
 
   defp perform(:stop_grad, [t], _values, mode), do: if(mode.traced?, do: stop_grad(t), else: t)
+  # A hook of a name alone does nothing, and a gradient of one's own nothing to the value.
+  defp perform(:hook, [t, name], _values, mode), do: if(mode.traced?, do: hook(t, name), else: t)
+
+  defp perform(:custom_grad, [t, inputs, fun], values, mode) do
+    if mode.traced?,
+      do: custom_grad(t, inputs, &[call(fun, [&1], values, mode)]),
+      else: t
+  end
+
   defp perform(:cond, [clauses, last], values, mode), do: branch(clauses, last, values, mode)
 
   defp perform(:while, [initial, condition, body], values, mode),
@@ -109,7 +118,14 @@ defmodule ExBurn.Fuzz.Interpreter do
     Nx.Defn.grad(List.to_tuple(tensors), objective)
   end
 
-  defp perform(op, args, _values, _mode), do: apply(Nx, op, args)
+  defp perform(op, args, _values, _mode), do: apply(module(op), op, args)
+
+  @doc """
+  The module whose function a step calls.
+  """
+  def module(op) when op in [:determinant, :cholesky, :solve, :norm], do: Nx.LinAlg
+  def module(op) when op in [:uniform, :randint], do: Nx.Random
+  def module(_op), do: Nx
 
   @doc """
   What a function answers: a tensor, or a tuple of several.

@@ -37,6 +37,11 @@ defmodule ExBurn.Fuzz.Known do
     if t.type not in @narrow, do: "their gradients are window_scatter_max and window_scatter_min"
   end
 
+  def reason(op, [%T{type: {kind, size}} | _])
+      when op in [:variance, :standard_deviation, :logsumexp] and kind not in [:u, :s] and
+             size < 32,
+      do: "lanes don't see the roundings between the steps of which these functions are made"
+
   def reason(op, [%T{data: %Nx.BinaryBackend{}} = t | _])
       when op in [:variance, :standard_deviation, :logsumexp] do
     if Number.integer?(t.type) and t |> Number.list() |> Enum.any?(&(abs(&1) > @whole)),
@@ -75,8 +80,15 @@ defmodule ExBurn.Fuzz.Known do
   end
 
   def reason(:atan2, [y, x]) do
-    if has?(y, &(&1 == 0)) and has?(x, &(is_struct(&1) or is_atom(&1) or &1 < 0)),
+    if has?(y, &(&1 == 0)) and has?(x, &(is_struct(&1) or is_atom(&1) or &1 <= 0)),
       do: "the sign of a zero chooses between pi and -pi"
+  end
+
+  def reason(:cholesky, [%T{type: {:f, 64}}]),
+    do: "Nx.BinaryBackend adds 1.0e-10 to what it divides by"
+
+  def reason(op, [t | _]) when op in [:cholesky, :determinant, :solve, :norm] do
+    if not finite?(t), do: "what is not finite spreads as the order of steps has it"
   end
 
   def reason(op, [%T{data: %Nx.BinaryBackend{}, type: {:c, _}} = t])

@@ -20,11 +20,12 @@ defmodule ExBurn.Fuzz.Oracle do
             bitwise_not left_shift right_shift real imag conjugate floor ceil round sign while cond stop_grad iota eye
             is_nan is_infinity vectorize devectorize new_axis flatten tile repeat tri triu tril as_type reduce window_reduce
             population_count count_leading_zeros rename outer_copy make_diagonal take_diagonal put_diagonal revectorize
-            split all_close)a
+            split all_close hook custom_grad uniform
+            randint)a
 
   @sums ~w(sum product mean dot outer conv window_sum window_product window_mean cumulative_sum cumulative_product
            indexed_add variance standard_deviation logsumexp window_scatter_max window_scatter_min grad pow covariance
-           weighted_mean)a
+           weighted_mean determinant cholesky solve norm)a
 
   # Where Nx.BinaryBackend may be wrong, for any numbers or for special ones.
   @suspect ~w(expm1 log1p erf_inv cbrt count_leading_zeros acos acosh sign clip round ceil floor tanh log atan2 divide
@@ -134,6 +135,10 @@ defmodule ExBurn.Fuzz.Oracle do
     result = call.(args)
     if same?(t, result), do: result, else: noise(result)
   end
+
+  # The sign of a complex number is a quotient.
+  defp noisy(:sign, [%T{type: {:c, _}}] = args, call),
+    do: :sign |> right(args, call) |> map(&noise/1)
 
   defp noisy(op, args, call) do
     results = right(op, args, call)

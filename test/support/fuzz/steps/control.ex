@@ -21,7 +21,9 @@ defmodule ExBurn.Fuzz.Steps.Control do
       {2, &fold/1},
       {1, &window_fold/1},
       {4, &gradient/1},
-      {1, &stop/1}
+      {1, &stop/1},
+      {1, &hook/1},
+      {2, &own_gradient/1}
     ]
   end
 
@@ -179,6 +181,27 @@ defmodule ExBurn.Fuzz.Steps.Control do
 
   defp stop(b) do
     {_, b} = emit(b, :stop_grad, [pick(b)])
+    b
+  end
+
+  defp hook(b) do
+    {_, b} = emit(b, :hook, [pick(b), one_of([:left, :right])])
+    b
+  end
+
+  # A function of one tensor whose gradient is another one.
+  defp own_gradient(b) do
+    ref = pick(b, &(float?(&1) and &1.vectorized_axes == []))
+    {value, b} = emit(b, one_of([:tanh, :exp, :sin]), [ref])
+
+    {fun, b} =
+      Scope.open(b, [ref], fn b, [upstream] ->
+        {scaled, b} = emit(b, :multiply, [upstream, one_of([0.5, 2.0])])
+        {product, b} = emit(b, :multiply, [scaled, value])
+        {[product], b}
+      end)
+
+    {_, b} = emit(b, :custom_grad, [value, [ref], fun])
     b
   end
 end

@@ -15,7 +15,9 @@ defmodule ExBurn.Fuzz.Steps.Linear do
       {3, &transposed/1},
       {1, &outer/1},
       {3, &conv/1},
-      {2, &affine/1}
+      {2, &affine/1},
+      {1, &norm/1},
+      {1, &factored/1}
     ]
   end
 
@@ -109,5 +111,23 @@ defmodule ExBurn.Fuzz.Steps.Linear do
       input_dilation: 1 + below(2),
       kernel_dilation: 1 + below(2)
     ]
+  end
+
+  defp norm(b) do
+    {_, b} = emit(b, :norm, [pick(b, &(rank(&1) in 1..2 and float?(&1)))])
+    b
+  end
+
+  # Of a matrix that is not far from a multiple of the unit matrix.
+  defp factored(b) do
+    ref = pick(b, &(rank(&1) == 2 and &1.type in [{:f, 32}, {:f, 64}]))
+    {turned, b} = emit(b, :transpose, [ref])
+    {product, b} = emit(b, :dot, [ref, turned])
+    {eye, b} = emit(b, :eye, [elem(value(b, product).shape, 0)])
+    {more, b} = emit(b, :multiply, [eye, 4])
+    {matrix, b} = emit(b, :add, [product, more])
+    op = one_of([:determinant, :cholesky, :solve])
+    {_, b} = emit(b, op, if(op == :solve, do: [matrix, ref], else: [matrix]))
+    b
   end
 end

@@ -5,6 +5,8 @@ defmodule ExBurn.Fuzz.Steps.Shape do
 
   import ExBurn.Fuzz.Builder
 
+  alias ExBurn.Property.Operand
+
   @doc """
   Makers of steps and their weights.
   """
@@ -24,6 +26,7 @@ defmodule ExBurn.Fuzz.Steps.Shape do
       {1, &triangle/1},
       {3, &iota/1},
       {1, &eye/1},
+      {1, &random/1},
       {1, &diagonal/1},
       {1, &vectorize/1},
       {2, &devectorize/1}
@@ -174,6 +177,17 @@ defmodule ExBurn.Fuzz.Steps.Shape do
     {_, b} =
       emit(b, :eye, [1 + below(4), [type: one_of([{:f, 32}, {:s, 32}, {:u, 8}, {:f, 16}])]])
 
+    b
+  end
+
+  # Bits of a counter, by loops and shifts.
+  defp random(b) do
+    numbers = [below(1000), below(1000)]
+    {key, b} = input(b, %Operand{type: {:u, 32}, shape: {2}, numbers: numbers}, :captured)
+    shape = value(b, pick(b)).shape
+
+    {op, range} = one_of(uniform: [0.0, 1.0], randint: [0, 9])
+    {_, b} = emit_many(b, op, [key | range] ++ [[shape: shape]], 2)
     b
   end
 
