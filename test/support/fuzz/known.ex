@@ -101,6 +101,11 @@ defmodule ExBurn.Fuzz.Known do
       do: "the sign of a zero chooses between pi and -pi"
   end
 
+  defp wrong(:remainder, [%T{type: type}, %T{type: other}]) when type != other do
+    if not Number.integer?(type) or not Number.integer?(other),
+      do: "it jumps where a conversion of an operand rounds, which Nx.BinaryBackend truncates"
+  end
+
   defp wrong(:cholesky, [%T{type: {:f, 64}}]),
     do: "Nx.BinaryBackend adds 1.0e-10 to what it divides by"
 
