@@ -196,6 +196,21 @@ defmodule ExBurn.Defn.ControlFlowTest do
     want = Nx.Defn.jit_apply(&predicates_per_row/1, [x], compiler: Nx.Defn.Evaluator)
     got = Nx.Defn.jit_apply(&predicates_per_row/1, [x], @compiler)
     assert_close(Nx.devectorize(got), Nx.devectorize(want))
+  # The gradient of the counter begins as f32 and is f64 after one turn.
+  defn divided(x, count) do
+    {_, y} =
+      while {count, y = x}, count < 4 do
+        {count + 1, y / count}
+      end
+
+    Nx.sum(y)
+  end
+
+  defn gradient_of_divided(x, count), do: grad(x, &divided(&1, count))
+
+  test "the gradient of a loop whose states have several types" do
+    x = Nx.tensor([0.5, -1.5], type: :f64)
+    assert_same(&gradient_of_divided/2, [x, Nx.tensor(1)])
   end
 
   defn forever(x) do

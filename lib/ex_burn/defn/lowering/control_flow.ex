@@ -44,10 +44,20 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
       Scope.nest(scope, :closed, types, Scope.ids(condition), &Lowering.all_refs(condition, &1))
 
     {body, scope} =
-      Scope.nest(scope, :closed, types, Scope.ids(body), &Lowering.all_refs(body, &1))
+      Scope.nest(scope, :closed, types, Scope.ids(body), &iteration(body, types, &1))
 
     {[condition, body], captures} = share_captures([condition, body])
     Scope.emit(scope, {:while, %{condition: condition, body: body}}, state ++ captures, types)
+  end
+
+  # The loop of a gradient may answer another type than its state has: the gradient of an integer begins as f32 and
+  # becomes f64 where the integer meets f64 numbers.
+  defp iteration(body, types, scope) do
+    {refs, scope} = Lowering.all_refs(body, scope)
+
+    refs
+    |> Enum.zip(types)
+    |> Enum.flat_map_reduce(scope, fn {ref, type}, scope -> cast(scope, ref, type) end)
   end
 
   @doc """
