@@ -196,6 +196,8 @@ defmodule ExBurn.Defn.ControlFlowTest do
     want = Nx.Defn.jit_apply(&predicates_per_row/1, [x], compiler: Nx.Defn.Evaluator)
     got = Nx.Defn.jit_apply(&predicates_per_row/1, [x], @compiler)
     assert_close(Nx.devectorize(got), Nx.devectorize(want))
+  end
+
   # The gradient of the counter begins as f32 and is f64 after one turn.
   defn divided(x, count) do
     {_, y} =
