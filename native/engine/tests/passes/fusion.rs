@@ -139,6 +139,20 @@ fn values_for_each_row_are_computed_within_the_region() {
 }
 
 #[test]
+fn changes_of_shape_that_others_read_are_made_outside() {
+    let mut b = Builder::new(&[ty(F32, &[4, 6])]);
+    let exp = b.unary(Unary::Exp, 0);
+    let sum = b.reduce(Fold::Sum, exp, &[1], false);
+    let column = b.reshape(sum, &[4, 1]);
+    let spread = b.broadcast(column, &[4, 6], &[0, 1]);
+    let scaled = b.binary(Binary::Divide, exp, spread);
+    let program = b.finish(&[scaled, spread]);
+    let got = same(&program, &[random(19, &[4, 6])]);
+    let rows = numbers(&got[1]);
+    assert!(rows.chunks(6).all(|row| row.iter().all(|x| x == &row[0])) && rows[0] != rows[6]);
+}
+
+#[test]
 fn a_vector_as_long_as_the_rows_are_many_is_no_column() {
     // 16 rows of 16: the sum of each row meets the rows as a row itself.
     let mut b = Builder::new(&[ty(F32, &[16, 16])]);

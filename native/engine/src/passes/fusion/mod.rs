@@ -23,7 +23,7 @@ pub(super) fn fuse(program: &Program) -> Program {
     for members in order(program, &clusters) {
         region::write(program, &clusters, &members, &mut ids, &mut writer);
     }
-    writer.finish(program.outputs.iter().map(|&id| ids[id].unwrap_or_default()).collect())
+    writer.finish(program.outputs.iter().map(|&id| region::known(&ids, id)).collect())
 }
 
 /// The instructions of each cluster, in an order in which they can run; calls into the host stay in the order of the program.

@@ -24,7 +24,7 @@ pub(super) fn write(
 
 fn write_alone(program: &Program, clusters: &Clusters<'_>, i: usize, ids: &mut [Option<usize>], writer: &mut Writer) {
     let instruction = &program.instructions[i];
-    let inputs = instruction.inputs.iter().map(|&id| ids[id].unwrap_or_default()).collect();
+    let inputs = instruction.inputs.iter().map(|&id| known(ids, id)).collect();
     let first = writer.emit(instruction.op.clone(), inputs, instruction.outputs.clone());
     (0..instruction.outputs.len()).for_each(|k| ids[clusters.result(i) + k] = Some(first + k));
 }
@@ -43,15 +43,23 @@ fn write_fused(
         return false;
     }
     let outputs: Vec<TensorType> = escaping.iter().map(|&id| clusters.ty(id).clone()).collect();
-    let inputs = operands.iter().map(|&id| ids[id].unwrap_or_default()).collect();
+    let inputs = operands.iter().map(|&id| known(ids, id)).collect();
     let first = writer.emit(Op::Fused(attrs), inputs, outputs);
     escaping.iter().enumerate().for_each(|(k, &id)| ids[id] = Some(first + k));
     // Changes of shape that others read are made again outside.
-    let views = members.iter().filter(|&&i| is_view(&program.instructions[i].op));
-    for &i in views.filter(|&&i| region.is_read_outside(clusters.result(i))) {
+    for i in region.views_outside() {
         write_alone(program, clusters, i, ids, writer);
     }
     true
+}
+
+/// The new id of a value.
+///
+/// # Panics
+///
+/// When it has none yet, which is a mistake of this pass: another value would be read instead.
+pub(super) fn known(ids: &[Option<usize>], id: usize) -> usize {
+    ids[id].expect("a value is made before it is read")
 }
 
 struct Region<'a> {
@@ -89,6 +97,20 @@ impl<'a> Region<'a> {
             }
         }
         escaping
+    }
+
+    /// The changes of shape whose results are read outside, or by such as are.
+    fn views_outside(&self) -> Vec<usize> {
+        let mut views: Vec<usize> = Vec::new();
+        for &i in self.members.iter().rev().filter(|&&i| is_view(&self.program.instructions[i].op)) {
+            let id = self.clusters.result(i);
+            let read_by_view = views.iter().any(|&view| self.program.instructions[view].inputs.contains(&id));
+            if read_by_view || self.is_read_outside(id) {
+                views.push(i);
+            }
+        }
+        views.reverse();
+        views
     }
 
     /// What a value was before its shape was changed within the region.
