@@ -1,10 +1,10 @@
 //! Products of batches of matrices.
 
-use gemm::Parallelism;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::block::zeros;
-use super::crew::threads;
-use super::product::{Matrix, Real, multiply, multiply_on};
+use super::crew::{share, threads};
+use super::product::{Matrix, Real, Target, multiply};
 use super::tasks::chunks;
 use super::{View, value};
 use crate::error::Result;
@@ -15,6 +15,9 @@ const GRAIN: usize = 1 << 20;
 
 /// Fewest rows of a result that a task computes, because each task brings the whole right matrix in order.
 const ROWS: usize = 64;
+
+/// Columns of a task are a multiple of this, a line of the cache or more.
+const COLUMNS: usize = 64;
 
 /// The products of `lhs` `[.., rows, inner]` and `rhs` `[.., inner, columns]`, plain values with the same batch axes.
 pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
@@ -51,10 +54,10 @@ fn in_rows(rhs: &Value, rows: usize) -> Value {
     if is_transposed && rows >= ROWS { rhs.clone().contiguous() } else { rhs.clone() }
 }
 
-/// One product on all cores. Each element is summed alike however the rows are shared out.
+/// One product on all cores. Each element is summed alike however the rows or columns are shared out.
 fn large<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
     if rows < 2 * ROWS {
-        return multiply_on(out, columns, lhs, rhs, false, Parallelism::Rayon(0));
+        return by_columns(out, lhs, rhs, rows, columns);
     }
     // Two shares for each thread, so that none waits long for the last; but a small product is soon done.
     let shares = if rows * columns * lhs.columns() < 64 * GRAIN { threads() } else { 2 * threads() };
@@ -62,6 +65,24 @@ fn large<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: u
     chunks(out, share * columns, &|number, part| {
         let count = part.len() / columns;
         multiply(part, columns, lhs.part(number * share, count), rhs, false);
+    });
+}
+
+/// Few rows: each task computes some columns of all.
+fn by_columns<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
+    let target = Target::new(out, rows, columns, columns);
+    let part = columns.div_ceil(2 * threads()).next_multiple_of(COLUMNS);
+    let next = AtomicUsize::new(0);
+    share(threads().min(columns.div_ceil(part)) - 1, &|| {
+        loop {
+            let first = next.fetch_add(part, Ordering::Relaxed);
+            if first >= columns {
+                return;
+            }
+            let rhs = rhs.across(first, part.min(columns - first));
+            // SAFETY: each number is taken once, so each column is written by one thread.
+            unsafe { target.write(first, lhs, rhs, false) };
+        }
     });
 }
 

@@ -1,8 +1,11 @@
 //! Products of matrices that are parts of larger ones.
 
+use std::marker::PhantomData;
+
 use gemm::Parallelism;
 use num_traits::Float;
 
+use super::block::vectorized;
 use crate::cpu::Number;
 
 /// A float that `gemm` multiplies matrices of.
@@ -59,6 +62,18 @@ impl<'a, T> Matrix<'a, T> {
         self.columns
     }
 
+    /// `count` columns from column `first` on.
+    pub(super) fn across(self, first: usize, count: usize) -> Self {
+        let start = self.start.wrapping_add_signed(self.column_step * first as isize);
+        Self::strided(self.elements, start, [self.rows, count], [self.row_step, self.column_step])
+    }
+
+    /// The elements of a row whose columns are neighbours in memory.
+    fn row(&self, number: usize) -> Option<&'a [T]> {
+        let start = self.start.wrapping_add_signed(self.row_step * number as isize);
+        if self.column_step == 1 { self.elements.get(start..start + self.columns) } else { None }
+    }
+
     pub(super) fn transposed(self) -> Self {
         let Self { elements, start, rows, columns, row_step, column_step } = self;
         Self { elements, start, rows: columns, columns: rows, row_step: column_step, column_step: row_step }
@@ -77,53 +92,119 @@ impl<'a, T> Matrix<'a, T> {
 ///
 /// When the matrices do not fit together.
 pub(super) fn multiply<T: Real>(into: &mut [T], step: usize, lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, add: bool) {
-    multiply_on(into, step, lhs, rhs, add, Parallelism::None);
+    let target = Target::new(into, lhs.rows, rhs.columns, step);
+    // SAFETY: the target is all there is.
+    unsafe { target.write(0, lhs, rhs, add) };
 }
 
-/// [`multiply`] on one core or on all.
-///
-/// # Panics
-///
-/// When the matrices do not fit together.
-pub(super) fn multiply_on<T: Real>(
-    into: &mut [T],
+/// A place for a product, parts of which many threads write.
+pub(super) struct Target<'a, T> {
+    start: *mut T,
+    rows: usize,
+    columns: usize,
     step: usize,
-    lhs: Matrix<'_, T>,
-    rhs: Matrix<'_, T>,
-    add: bool,
-    cores: Parallelism,
-) {
-    assert!(lhs.columns == rhs.rows, "the inner lengths of a product differ");
-    assert!(rhs.columns <= step, "a product needs longer rows");
-    Matrix::new(into, lhs.rows, rhs.columns, step);
-    if lhs.rows == 0 || rhs.columns == 0 {
-        return;
+    elements: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: `write` asks its caller to see to it that parts written at one time do not overlap.
+unsafe impl<T: Send> Sync for Target<'_, T> {}
+
+impl<'a, T: Real> Target<'a, T> {
+    /// A place for `rows` rows of `columns` elements that lie `step` elements apart.
+    ///
+    /// # Panics
+    ///
+    /// When `into` is too short.
+    pub(super) fn new(into: &'a mut [T], rows: usize, columns: usize, step: usize) -> Self {
+        assert!(columns <= step, "a product needs longer rows");
+        Matrix::new(into, rows, columns, step);
+        Self { start: into.as_mut_ptr(), rows, columns, step, elements: PhantomData }
     }
-    let alpha = if add { T::one() } else { T::zero() };
-    // SAFETY: `Matrix` and the assertion above make sure that each matrix lies inside of its slice; `into` is borrowed
-    // mutably, so it overlaps with no other, and its rows do not overlap because `step` is at least their length. `Real`
-    // is implemented for types that `gemm` knows, with its layout.
-    unsafe {
-        gemm::gemm(
-            lhs.rows,
-            rhs.columns,
-            lhs.columns,
-            into.as_mut_ptr(),
-            1,
-            step as isize,
-            add,
-            lhs.elements.as_ptr().add(lhs.start),
-            lhs.column_step,
-            lhs.row_step,
-            rhs.elements.as_ptr().add(rhs.start),
-            rhs.column_step,
-            rhs.row_step,
-            alpha,
-            T::one(),
-            false,
-            false,
-            false,
-            cores,
+
+    /// Writes `lhs * rhs` to the columns from column `first` on; with `add`, adds it to what is there.
+    ///
+    /// # Panics
+    ///
+    /// When the matrices do not fit.
+    ///
+    /// # Safety
+    ///
+    /// No other thread writes to these columns at the same time.
+    pub(super) unsafe fn write(&self, first: usize, lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, add: bool) {
+        assert!(lhs.columns == rhs.rows, "the inner lengths of a product differ");
+        assert!(lhs.rows == self.rows && first + rhs.columns <= self.columns, "a product is larger than its place");
+        if lhs.rows == 0 || rhs.columns == 0 {
+            return;
+        }
+        if lhs.rows == 1 && rhs.column_step == 1 && lhs.columns > 0 {
+            // SAFETY: the target holds a row of so many columns from the first on, which nobody else writes to.
+            let row = unsafe { std::slice::from_raw_parts_mut(self.start.add(first), rhs.columns) };
+            return combine_rows(row, lhs, rhs, add);
+        }
+        let alpha = if add { T::one() } else { T::zero() };
+        // SAFETY: `Matrix` and the assertions above make sure that each matrix lies inside of its slice, and the target
+        // inside of its own; it is borrowed mutably, so it overlaps with no other, and its rows do not overlap because
+        // `step` is at least their length. `Real` is implemented for types that `gemm` knows, with its layout.
+        unsafe {
+            gemm::gemm(
+                lhs.rows,
+                rhs.columns,
+                lhs.columns,
+                self.start.add(first),
+                1,
+                self.step as isize,
+                add,
+                lhs.elements.as_ptr().add(lhs.start),
+                lhs.column_step,
+                lhs.row_step,
+                rhs.elements.as_ptr().add(rhs.start),
+                rhs.column_step,
+                rhs.row_step,
+                alpha,
+                T::one(),
+                false,
+                false,
+                false,
+                Parallelism::None,
+            );
+        }
+    }
+}
+
+/// Rows that are added at a time: as many streams as the processor follows.
+const STREAMS: usize = 8;
+
+/// The product of one row and a matrix whose rows are lines of memory, each of which is read once, in order.
+fn combine_rows<T: Real>(into: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, add: bool) {
+    if !add {
+        into.fill(T::zero());
+    }
+    let factor = |i: usize| lhs.elements[lhs.start.wrapping_add_signed(lhs.column_step * i as isize)];
+    let whole = rhs.rows / STREAMS * STREAMS;
+    for first in (0..whole).step_by(STREAMS) {
+        let rows: [&[T]; STREAMS] = std::array::from_fn(|k| rhs.row(first + k).unwrap_or_default());
+        let factors: [T; STREAMS] = std::array::from_fn(|k| factor(first + k));
+        vectorized(
+            #[inline(always)]
+            || add_rows(into, rows, factors),
         );
+    }
+    for number in whole..rhs.rows {
+        let (row, factor) = (rhs.row(number).unwrap_or_default(), factor(number));
+        vectorized(
+            #[inline(always)]
+            || into.iter_mut().zip(row).for_each(|(sum, &x)| *sum = x.mul_add(factor, *sum)),
+        );
+    }
+}
+
+#[inline(always)]
+fn add_rows<T: Real>(into: &mut [T], rows: [&[T]; STREAMS], factors: [T; STREAMS]) {
+    let [a, b, c, d, e, f, g, h] = rows.map(|row| &row[..into.len()]);
+    for i in 0..into.len() {
+        // Two sums, so that no addition waits for all others.
+        let first = b[i].mul_add(factors[1], a[i] * factors[0]) + d[i].mul_add(factors[3], c[i] * factors[2]);
+        let second = f[i].mul_add(factors[5], e[i] * factors[4]) + h[i].mul_add(factors[7], g[i] * factors[6]);
+        into[i] = into[i] + (first + second);
     }
 }
