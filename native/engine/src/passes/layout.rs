@@ -43,11 +43,34 @@ fn transpose(writer: &mut Writer, axes: &[usize], x: usize, out: &TensorType) ->
     if axes.is_sorted() {
         return Some(source);
     }
+    if let Some(swapped) = swapped(writer, &axes, source, out) {
+        return Some(swapped);
+    }
     let shape = &writer.ty(source).shape;
     if axes.iter().filter(|&&axis| shape[axis] != 1).is_sorted() {
         return Some(writer.one(Op::Reshape, vec![source], out));
     }
     (source != x).then(|| writer.one(Op::Transpose(Axes { axes }), vec![source], out))
+}
+
+/// A transposed product as the product of the exchanged operands, whose free axes then come the other way round.
+fn swapped(writer: &mut Writer, axes: &[usize], product: usize, out: &TensorType) -> Option<usize> {
+    let Some(Instruction { op: Op::Dot(dot), inputs, .. }) = writer.maker(product) else { return None };
+    let [left, right] = inputs[..] else { return None };
+    let batch = dot.lhs_batch.len();
+    let free = writer.ty(left).shape.len() - batch - dot.lhs_contract.len();
+    let exchanged = (0..batch).chain(batch + free..axes.len()).chain(batch..batch + free);
+    if !writer.is_read_once(product) || !exchanged.eq(axes.iter().copied()) {
+        return None;
+    }
+    let dot = dot.clone();
+    let dot = Dot {
+        lhs_contract: dot.rhs_contract,
+        lhs_batch: dot.rhs_batch,
+        rhs_contract: dot.lhs_contract,
+        rhs_batch: dot.lhs_batch,
+    };
+    Some(writer.one(Op::Dot(dot), vec![right, left], out))
 }
 
 /// One broadcast for two, and none to the same shape.

@@ -8,13 +8,15 @@ pub(super) struct Writer {
     program: Program,
     types: Vec<TensorType>,
     makers: Vec<Option<usize>>,
+    /// How often the program that is rewritten reads what has become each value.
+    reads: Vec<usize>,
 }
 
 impl Writer {
     /// A program of these inputs that does nothing yet.
     pub(super) fn new(inputs: &[TensorType]) -> Self {
         let program = Program { inputs: inputs.to_vec(), ..Program::default() };
-        Self { program, types: inputs.to_vec(), makers: vec![None; inputs.len()] }
+        Self { program, types: inputs.to_vec(), makers: vec![None; inputs.len()], reads: vec![] }
     }
 
     /// Adds an instruction and answers the id of its first result; the others follow.
@@ -41,6 +43,16 @@ impl Writer {
         self.makers[id].map(|i| &self.program.instructions[i])
     }
 
+    /// Whether one instruction alone reads a value, once.
+    pub(super) fn is_read_once(&self, id: usize) -> bool {
+        self.reads.get(id) == Some(&1)
+    }
+
+    fn count(&mut self, id: usize, reads: usize) {
+        self.reads.resize(self.types.len().max(id + 1), 0);
+        self.reads[id] += reads;
+    }
+
     /// The element of a constant.
     pub(super) fn constant(&self, id: usize) -> Option<&Constant> {
         match &self.maker(id)?.op {
@@ -60,13 +72,25 @@ impl Writer {
 pub(super) fn rewrite(program: &Program, replace: fn(&mut Writer, &Instruction) -> Option<usize>) -> Program {
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
+    let reads = reads(program);
     for instruction in &program.instructions {
         let inputs = instruction.inputs.iter().map(|&id| ids[id]).collect();
         let moved = Instruction { inputs, ..instruction.clone() };
         let replaced = if moved.outputs.len() == 1 { replace(&mut writer, &moved) } else { None };
         let count = moved.outputs.len();
         let first = replaced.unwrap_or_else(|| writer.emit(moved.op, moved.inputs, moved.outputs));
-        ids.extend(first..first + count);
+        for id in first..first + count {
+            writer.count(id, reads[ids.len()]);
+            ids.push(id);
+        }
     }
     writer.finish(program.outputs.iter().map(|&id| ids[id]).collect())
+}
+
+/// How often each value is read, by instructions or as a result.
+fn reads(program: &Program) -> Vec<usize> {
+    let mut reads = vec![0; program.value_types().len()];
+    let by_instructions = program.instructions.iter().flat_map(|instruction| &instruction.inputs);
+    by_instructions.chain(&program.outputs).for_each(|&id| reads[id] += 1);
+    reads
 }

@@ -98,7 +98,8 @@ impl Tape {
 
     /// Most elements of a block.
     fn block(&self) -> usize {
-        if self.is_long() { BLOCK } else { self.block_rows() * self.row }
+        let block = if self.is_long() { BLOCK } else { self.block_rows() * self.row };
+        block.min(self.len())
     }
 }
 
@@ -171,9 +172,8 @@ impl<'a> Worker<'a> {
     fn new(run: &'a Run<'a>) -> Self {
         let tape = run.tape;
         let mut arena = Arena::new(tape.slots + tape.inputs.len(), tape.block() * tape.width);
-        let bytes = tape.block() * tape.width;
         for (slot, element) in &tape.constants {
-            fill(element, arena.buffer(*slot), bytes / element.len() * element.len());
+            fill(element, arena.buffer(*slot), tape.block());
         }
         let mut worker = Self { run, arena, read: vec![std::ptr::null(); tape.inputs.len()], folded: vec![] };
         for (i, (dtype, extent)) in tape.inputs.iter().enumerate() {
@@ -181,7 +181,7 @@ impl<'a> Worker<'a> {
                 worker.read_operand(i, 0, 1);
                 let element = worker.elements(Place::Input(i), 0, dtype.size()).to_vec();
                 let buffer = worker.arena.buffer(tape.slots + i);
-                fill(&element, buffer, bytes / element.len() * element.len());
+                fill(&element, buffer, tape.block());
                 worker.read[i] = buffer;
             }
         }

@@ -53,11 +53,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Fills a buffer with an element's bytes.
-pub(super) fn fill(element: &[u8], buffer: *mut u8, bytes: usize) {
-    // SAFETY: the caller's buffer has so many bytes.
-    let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, bytes) };
-    buffer.chunks_exact_mut(element.len()).for_each(|place| place.copy_from_slice(element));
+/// Fills a buffer with `count` times an element, given by its bytes.
+pub(super) fn fill(element: &[u8], buffer: *mut u8, count: usize) {
+    for_width!(element.len(), T => {
+        // SAFETY: the buffer is aligned for any element, and the caller sees to its length.
+        let places = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<T>(), count) };
+        places.fill(bytemuck::pod_read_unaligned(element));
+    });
 }
 
 /// Repeats each element `times` times.
