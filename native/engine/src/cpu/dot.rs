@@ -16,6 +16,9 @@ const GRAIN: usize = 1 << 20;
 /// Fewest rows of a result that a task computes, because each task brings the whole right matrix in order.
 const ROWS: usize = 64;
 
+/// Tasks for the product of one row and a matrix.
+const LINE_TASKS: usize = 8;
+
 /// Columns of a task are a multiple of this, a line of the cache or more.
 const COLUMNS: usize = 64;
 
@@ -56,6 +59,9 @@ fn in_rows(rhs: &Value, rows: usize) -> Value {
 
 /// One product on all cores. Each element is summed alike however the rows or columns are shared out.
 fn large<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
+    if rows == 1 && rhs.is_in_rows() {
+        return by_lines(out, lhs, rhs);
+    }
     if rows < 2 * ROWS {
         return by_columns(out, lhs, rhs, rows, columns);
     }
@@ -66,6 +72,23 @@ fn large<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: u
         let count = part.len() / columns;
         multiply(part, columns, lhs.part(number * share, count), rhs, false);
     });
+}
+
+/// One row by a matrix that is read in the order of the memory: each task multiplies some of its rows, for all columns.
+/// The number of tasks depends on the sizes alone, and so does the sum.
+fn by_lines<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
+    let (inner, columns) = (lhs.columns(), out.len());
+    let part = inner.div_ceil(LINE_TASKS).next_multiple_of(8);
+    let mut sums = zeros::<T>(inner.div_ceil(part) * columns);
+    chunks(&mut sums, columns, &|number, sums| {
+        let (first, count) = (number * part, part.min(inner - number * part));
+        multiply(sums, columns, lhs.across(first, count), rhs.part(first, count), false);
+    });
+    let (first, others) = sums.split_at(columns);
+    out.copy_from_slice(first);
+    for sums in others.chunks_exact(columns) {
+        out.iter_mut().zip(sums).for_each(|(sum, &part)| *sum = *sum + part);
+    }
 }
 
 /// Few rows: each task computes some columns of all.

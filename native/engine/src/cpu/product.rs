@@ -62,6 +62,11 @@ impl<'a, T> Matrix<'a, T> {
         self.columns
     }
 
+    /// Whether rows are lines of memory.
+    pub(super) fn is_in_rows(&self) -> bool {
+        self.column_step == 1
+    }
+
     /// `count` columns from column `first` on.
     pub(super) fn across(self, first: usize, count: usize) -> Self {
         let start = self.start.wrapping_add_signed(self.column_step * first as isize);
@@ -136,7 +141,7 @@ impl<'a, T: Real> Target<'a, T> {
         if lhs.rows == 0 || rhs.columns == 0 {
             return;
         }
-        if lhs.rows == 1 && rhs.column_step == 1 && lhs.columns > 0 {
+        if lhs.rows == 1 && rhs.is_in_rows() && lhs.columns > 0 {
             // SAFETY: the target holds a row of so many columns from the first on, which nobody else writes to.
             let row = unsafe { std::slice::from_raw_parts_mut(self.start.add(first), rhs.columns) };
             return combine_rows(row, lhs, rhs, add);

@@ -160,9 +160,6 @@ impl<'a> Clusters<'a> {
 
     /// An elementwise instruction: over the region of its operands, or one element for each row of it.
     fn elementwise(&self, instruction: &Instruction, out: &TensorType) -> Option<Part> {
-        if out.shape.iter().product::<usize>() < 2 {
-            return None;
-        }
         let operands: Vec<(usize, usize, Extent)> = instruction.inputs.iter().filter_map(|&id| self.open(id)).collect();
         let in_rows = operands.iter().find(|&&(id, c, extent)| {
             let same = |&other: &usize| self.types[other].shape == out.shape || self.is_one(other);
@@ -176,6 +173,9 @@ impl<'a> Clusters<'a> {
             let with = operands.iter().filter(|&&(_, c, _)| self.clusters[c].shape == region.shape);
             let with = with.map(|&(_, c, _)| c).collect();
             return Some(Part { shape: region.shape.clone(), row_axes: region.row_axes, with });
+        }
+        if out.shape.iter().product::<usize>() < 2 {
+            return None;
         }
         let with: Vec<usize> = operands
             .iter()
