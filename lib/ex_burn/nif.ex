@@ -16,6 +16,8 @@ defmodule ExBurn.NIF do
 
   def panic_with(_message), do: not_loaded()
   def device_names, do: not_loaded()
+  def threads, do: not_loaded()
+  def set_threads(_count), do: not_loaded()
 
   def tensor_from_binary(_type, _binary), do: not_loaded()
   def tensor_from_binary_dirty(_type, _binary), do: not_loaded()
