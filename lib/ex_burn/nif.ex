@@ -38,6 +38,7 @@ defmodule ExBurn.NIF do
   def instruction_run_dirty(_op, _inputs, _outputs), do: not_loaded()
 
   def program_new(_program, _captures, _disabled \\ []), do: not_loaded()
+  def program_passes, do: not_loaded()
   def program_from_json(_json, _captures), do: not_loaded()
   def program_to_json(_executable), do: not_loaded()
   def program_text(_executable), do: not_loaded()
