@@ -68,6 +68,21 @@ fn fill<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_,
     unsafe { target.write(0, lhs, rhs, false) };
 }
 
+/// The fewest rows that a part of a product may have when there are `columns`, or the other way round. `gemm` sums in another
+/// order where there is one row, where rows times columns are at most 256, and where neither are more than 64.
+fn fewest(columns: usize) -> usize {
+    if columns > 64 { 16 } else { 65.max(256 / columns + 1) }
+}
+
+/// The length of parts of `whole` rows that meet `columns`, or the other way round: at least `least`, a multiple of `unit`, and
+/// such that all are summed as the whole is.
+fn length(whole: usize, least: usize, unit: usize, columns: usize) -> usize {
+    let fewest = fewest(columns);
+    let is_right = |part: &usize| matches!(whole % part, rest if rest == 0 || rest >= fewest);
+    let first = least.max(fewest).next_multiple_of(unit);
+    (first..whole).step_by(unit).find(is_right).unwrap_or(whole)
+}
+
 /// One product on all cores. Each element is summed alike however the rows or columns are shared out.
 fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
     if rows == 1 && rhs.is_in_rows() {
@@ -78,7 +93,7 @@ fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_
     }
     // Two shares for each thread, so that none waits long for the last; but a small product is soon done.
     let shares = if rows * columns * lhs.columns() < 64 * GRAIN { threads() } else { 2 * threads() };
-    let share = rows.div_ceil(shares).next_multiple_of(16).max(ROWS);
+    let share = length(rows, rows.div_ceil(shares).max(ROWS), 16, columns);
     chunks(out, share * columns, &|number, part| {
         let count = part.len() / columns;
         fill(part, lhs.part(number * share, count), rhs);
@@ -111,7 +126,9 @@ fn by_columns<T: Real>(
     columns: usize,
 ) {
     let target = Target::fresh(out, rows, columns);
-    let part = columns.div_ceil(threads()).next_multiple_of(COLUMNS);
+    let least = columns.div_ceil(threads());
+    // A single row is not multiplied by `gemm`.
+    let part = if rows == 1 { least.next_multiple_of(COLUMNS) } else { length(columns, least, COLUMNS, rows) };
     let next = AtomicUsize::new(0);
     share(threads().min(columns.div_ceil(part)) - 1, &|| {
         loop {
