@@ -78,22 +78,22 @@ fn single(op: Unary, x: Value) -> Result<Value> {
         Unary::Abs => cpu::update(x, f32::abs),
         Unary::Ceil => cpu::update(x, f32::ceil),
         Unary::Cos => angle(x, single::cos, f64::cos),
-        Unary::Erf => wide(x, single::erf),
-        Unary::ErfInv => wide(x, special::erf_inv),
+        Unary::Erf => cpu::update(x, single::erf),
+        Unary::ErfInv => cpu::update(x, |x: f32| special::erf_inv(x.into()) as f32),
         Unary::Exp => cpu::update(x, single::exp),
-        Unary::Expm1 => wide(x, single::exp_m1),
+        Unary::Expm1 => cpu::update(x, single::exp_m1),
         Unary::Floor => cpu::update(x, f32::floor),
-        Unary::Log => wide(x, single::ln),
-        Unary::Log1p => wide(x, single::ln_1p),
+        Unary::Log => cpu::update(x, single::ln),
+        Unary::Log1p => cpu::update(x, single::ln_1p),
         Unary::Negate => cpu::update(x, |x: f32| -x),
         Unary::Round => cpu::update(x, f32::round),
-        Unary::Rsqrt => wide(x, |x| x.sqrt().recip()),
-        Unary::Sigmoid => wide(x, single::sigmoid),
+        Unary::Rsqrt => cpu::update(x, single::rsqrt),
+        Unary::Sigmoid => cpu::update(x, single::sigmoid),
         Unary::Sign => cpu::update(x, |x: f32| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
         Unary::Sin => angle(x, single::sin, f64::sin),
         Unary::Sqrt => cpu::update(x, f32::sqrt),
         Unary::Tan => angle(x, single::tan, f64::tan),
-        Unary::Tanh => wide(x, single::tanh),
+        Unary::Tanh => cpu::update(x, single::tanh),
         Unary::Acos
         | Unary::Acosh
         | Unary::Asin
@@ -113,19 +113,9 @@ fn unsupported(op: Unary, x: &Value) -> Error {
     Error::Unsupported { op: <&str>::from(op).into(), dtype: x.dtype(), device: x.device().to_string() }
 }
 
-/// A function computed in double precision and rounded once.
-fn wide(x: Value, f: impl Fn(f64) -> f64 + Sync) -> Result<Value> {
-    cpu::update(x, |x: f32| f(x.into()) as f32)
-}
-
-/// [`wide`] by a function of angles that takes no large ones, and one that does.
-fn angle(x: Value, f: impl Fn(f64) -> f64 + Sync, exact: fn(f64) -> f64) -> Result<Value> {
-    cpu::update_unless(
-        x,
-        |x: f32| f(x.into()) as f32,
-        |x| f64::from(x).abs() > single::LARGEST_ANGLE,
-        |x| exact(x.into()) as f32,
-    )
+/// A function of angles by one that takes no large ones, and one that does.
+fn angle(x: Value, f: impl Fn(f32) -> f32 + Sync, exact: fn(f64) -> f64) -> Result<Value> {
+    cpu::update_unless(x, f, |x| x.abs() > single::LARGEST_ANGLE, |x| exact(x.into()) as f32)
 }
 
 /// The gradient of x from the gradient `g` of y = op(x).
