@@ -1,10 +1,9 @@
 //! Functions of one `f32`, at most one unit in the last place from the rounded right value, for every operand.
 //!
 //! They have no branches, call nothing and compute in `f32` alone, so that the compiler turns a loop over them into vector
-//! instructions of as many elements as there can be. The cost is that of the operations, so there are few; what is exact
-//! about their roundings says the comment beside them. The polynomials are minimax ones of the relative error of the result,
-//! found by Lawson's and Remez's algorithms with the coefficients rounded one after the other; the errors given are those
-//! before the rounding of the operations.
+//! instructions of as many elements as there can be. The time they take is the number of their operations. The polynomials
+//! are minimax ones of the relative error of the result, by Lawson's and Remez's algorithms, with one coefficient rounded
+//! after the other; the errors given are those before the operations round.
 
 mod angle;
 mod exponential;
