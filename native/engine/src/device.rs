@@ -78,19 +78,6 @@ impl std::fmt::Display for Device {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_the_size_of_memory() {
-        assert_eq!(total_memory("MemTotal:       16384 kB\nMemFree:  1 kB\n"), Some(16384 * 1024));
-        assert_eq!(total_memory(""), None);
-        assert!(host_memory() > 1 << 20);
-        assert!((1 << 20..=host_memory()).contains(&available_memory().min(host_memory())));
-    }
-}
-
 /// Threads that work on one operation, the caller's among them.
 ///
 /// ```
@@ -115,5 +102,18 @@ pub fn set_threads(count: usize) -> Result<()> {
             Err(Error::invalid("threads", format!("{} threads have begun to work, not {count}", threads())))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_size_of_memory() {
+        assert_eq!(total_memory("MemTotal:       16384 kB\nMemFree:  1 kB\n"), Some(16384 * 1024));
+        assert_eq!(total_memory(""), None);
+        assert!(host_memory() > 1 << 20);
+        assert!((1 << 20..=host_memory()).contains(&available_memory().min(host_memory())));
     }
 }

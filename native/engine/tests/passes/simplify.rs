@@ -1,6 +1,6 @@
 //! What the passes before fusion make of programs, in their text form.
 
-use ex_burn_engine::program::{Axes, Binary, Dot, Fold, Iota, Op, Program, Reduce, Unary, While};
+use ex_burn_engine::program::{Axes, Binary, Dot, Fold, Iota, Op, Program, Unary, While};
 use ex_burn_engine::{Type, passes};
 
 use crate::builder::{Builder, same};
