@@ -24,9 +24,24 @@ const PARTS: usize = 8;
 
 /// The images `x` `[batch, spatial.., channels]` with the kernel `k` `[spatial.., channels of a group, outputs]`.
 pub(crate) fn convolve<T: Real>(geometry: &Geometry, x: &Value, k: &Value) -> Result<Value> {
+    if geometry.is_long() {
+        return convolve_long::<T>(geometry, x, k);
+    }
     let [x, k] = [x.clone().contiguous(), k.clone().contiguous()];
     let y = geometry.forward::<T>(memory(&x)?.storage(), memory(&k)?.storage());
     Ok(value(&geometry.output_shape(), y))
+}
+
+/// [`convolve`] as the gradient of a kernel: a long sum of products of short windows, which all cores share.
+fn convolve_long<T: Real>(geometry: &Geometry, x: &Value, k: &Value) -> Result<Value> {
+    let last = x.rank() - 1;
+    let by_channel: Vec<usize> = [last].into_iter().chain(1..last).chain([0]).collect();
+    let taps_inside: Vec<usize> = [last - 1].into_iter().chain(0..last - 1).chain([last]).collect();
+    let [x, k] = [x.clone().permute(&by_channel).contiguous(), k.clone().permute(&taps_inside).contiguous()];
+    let y = geometry.exchanged().kernel_gradient::<T>(memory(&x)?.storage(), memory(&k)?.storage());
+    let mut shape = geometry.output_shape();
+    shape[..last].rotate_left(1);
+    Ok(value(&shape, y).permute(&taps_inside))
 }
 
 /// The gradient of the images from the gradient `g` of the result.
@@ -199,14 +214,39 @@ impl Geometry {
             return Matrix::new(&x[rows.start * channels..], rows.len(), channels, channels);
         }
         buffer.resize(rows.len() * self.window, T::zero());
-        for (row, window) in rows.clone().zip(buffer.chunks_exact_mut(self.window)) {
+        let (mut row, channel) = (rows.start, group * self.group_channels);
+        let mut windows = buffer.chunks_exact_mut(self.window);
+        while row < rows.end {
             let image = &x[row / self.windows * self.image..][..self.image];
-            self.visit(row % self.windows, group, &mut |to, from, length| match from {
-                Some(from) => window[to..][..length].copy_from_slice(&image[from..][..length]),
-                None => window[to..][..length].fill(T::zero()),
-            });
+            let whole = self.whole(row % self.windows);
+            let count = whole.map_or(1, |(_, count, _)| count.min(rows.end - row));
+            for (i, window) in windows.by_ref().take(count).enumerate() {
+                match whole {
+                    Some((first, _, step)) => self.copy_whole(&image[first + channel + i * step..], window),
+                    None => self.copy_part(image, row % self.windows, group, window),
+                }
+            }
+            row += count;
         }
         Matrix::new(buffer, rows.len(), self.window, self.window)
+    }
+
+    /// Copies a window that lies inside of the image whole, which goes on from the window's first element.
+    fn copy_whole<T: Real>(&self, image: &[T], window: &mut [T]) {
+        if self.elements.is_empty() {
+            self.runs.iter().for_each(|run| {
+                window[run.to..][..run.length].copy_from_slice(&image[run.from..][..run.length]);
+            });
+        }
+        window.iter_mut().zip(&self.elements).for_each(|(to, &from)| *to = image[from]);
+    }
+
+    /// Copies window `number`, with zeros for what is not in the image.
+    fn copy_part<T: Real>(&self, image: &[T], number: usize, group: usize, window: &mut [T]) {
+        self.visit(number, group, &mut |to, from, length| match from {
+            Some(from) => window[to..][..length].copy_from_slice(&image[from..][..length]),
+            None => window[to..][..length].fill(T::zero()),
+        });
     }
 
     /// Calls `visit(row, element of the window, pixel)` for the pixels of each window, with all their channels.
