@@ -2,10 +2,11 @@
 //!
 //! Windows are copied side by side into a small matrix that stays in cache, which is multiplied by the kernel.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::Geometry;
-use crate::cpu::block::zeros;
+use crate::cpu::block::{put_all, zeros};
 use crate::cpu::crew::threads;
 use crate::cpu::product::{Matrix, Real, multiply};
 use crate::cpu::tasks::chunks;
@@ -213,9 +214,19 @@ impl Geometry {
             let channels = self.channels();
             return Matrix::new(&x[rows.start * channels..], rows.len(), channels, channels);
         }
-        buffer.resize(rows.len() * self.window, T::zero());
+        let len = rows.len() * self.window;
+        buffer.clear();
+        buffer.reserve(len);
+        self.copy_windows(x, rows.clone(), group, &mut buffer.spare_capacity_mut()[..len]);
+        // SAFETY: each element of each window has been written above.
+        unsafe { buffer.set_len(len) };
+        Matrix::new(buffer, rows.len(), self.window, self.window)
+    }
+
+    /// Writes the windows `rows`, all elements of each.
+    fn copy_windows<T: Real>(&self, x: &[T], rows: Range<usize>, group: usize, windows: &mut [MaybeUninit<T>]) {
         let (mut row, channel) = (rows.start, group * self.group_channels);
-        let mut windows = buffer.chunks_exact_mut(self.window);
+        let mut windows = windows.chunks_exact_mut(self.window);
         while row < rows.end {
             let image = &x[row / self.windows * self.image..][..self.image];
             let whole = self.whole(row % self.windows);
@@ -228,24 +239,23 @@ impl Geometry {
             }
             row += count;
         }
-        Matrix::new(buffer, rows.len(), self.window, self.window)
     }
 
     /// Copies a window that lies inside of the image whole, which goes on from the window's first element.
-    fn copy_whole<T: Real>(&self, image: &[T], window: &mut [T]) {
+    fn copy_whole<T: Real>(&self, image: &[T], window: &mut [MaybeUninit<T>]) {
         if self.elements.is_empty() {
             self.runs.iter().for_each(|run| {
-                window[run.to..][..run.length].copy_from_slice(&image[run.from..][..run.length]);
+                put_all(&mut window[run.to..][..run.length], &image[run.from..][..run.length]);
             });
         }
-        window.iter_mut().zip(&self.elements).for_each(|(to, &from)| *to = image[from]);
+        window.iter_mut().zip(&self.elements).for_each(|(to, &from)| *to = MaybeUninit::new(image[from]));
     }
 
     /// Copies window `number`, with zeros for what is not in the image.
-    fn copy_part<T: Real>(&self, image: &[T], number: usize, group: usize, window: &mut [T]) {
+    fn copy_part<T: Real>(&self, image: &[T], number: usize, group: usize, window: &mut [MaybeUninit<T>]) {
         self.visit(number, group, &mut |to, from, length| match from {
-            Some(from) => window[to..][..length].copy_from_slice(&image[from..][..length]),
-            None => window[to..][..length].fill(T::zero()),
+            Some(from) => put_all(&mut window[to..][..length], &image[from..][..length]),
+            None => window[to..][..length].fill(MaybeUninit::new(T::zero())),
         });
     }
 

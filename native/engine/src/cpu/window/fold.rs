@@ -42,22 +42,19 @@ impl Frame {
 
     /// Windows of the last axis, from number `first` on: neighbouring windows are folded side by side.
     #[inline(always)]
-    fn fold_across<T, F, const STEP: usize>(&self, x: &[T], first: usize, mut out: &mut [MaybeUninit<T>])
+    fn fold_across<T, F, const STEP: usize>(&self, x: &[T], first: usize, out: &mut [MaybeUninit<T>])
     where
         T: Cell,
         F: Fold<T, Result = T>,
     {
         let axis = &self.axis;
-        let (whole, mut block, mut window) = (axis.whole(), first / axis.count, first % axis.count);
-        while !out.is_empty() {
-            let middle = whole.contains(&window);
-            let until = if middle { whole.end } else { window + 1 };
-            let part = out.split_off_mut(..(until - window).min(out.len())).unwrap_or_default();
-            let (taps, len) = (axis.taps(window), part.len());
-            let start = axis.place(window, taps.start).unwrap_or_default();
-            let taps = Taps { first: block * axis.length + start, count: taps.len(), apart: axis.dilation };
-            fold_row::<T, F, STEP>(x, taps, axis.stride, part);
-            window += len;
+        let (whole, mut block, mut window, mut done) = (axis.whole(), first / axis.count, first % axis.count, 0);
+        while done < out.len() {
+            let end = if whole.contains(&window) { whole.end } else { window + 1 };
+            let count = (end - window).min(out.len() - done);
+            let taps = self.taps(block, window, axis.dilation);
+            fold_row::<T, F, STEP>(x, taps, axis.stride, &mut out[done..], count);
+            (window, done) = (window + count, done + count);
             if window == axis.count {
                 (block, window) = (block + 1, 0);
             }
@@ -73,17 +70,21 @@ impl Frame {
     {
         let Self { axis, inner, .. } = *self;
         let (mut block, mut window) = (first / axis.count, first % axis.count);
-        for part in out.chunks_exact_mut(inner.max(1)) {
-            let taps = axis.taps(window);
-            let start = axis.place(window, taps.start).unwrap_or_default();
-            let first = (block * axis.length + start) * inner;
-            let taps = Taps { first, count: taps.len(), apart: axis.dilation * inner };
-            fold_row::<T, F, 1>(x, taps, 1, part);
+        for done in (0..out.len()).step_by(inner.max(1)) {
+            let taps = self.taps(block, window, axis.dilation * inner);
+            fold_row::<T, F, 1>(x, taps, 1, &mut out[done..], inner);
             window += 1;
             if window == axis.count {
                 (block, window) = (block + 1, 0);
             }
         }
+    }
+
+    #[inline(always)]
+    fn taps(&self, block: usize, window: usize, apart: usize) -> Taps {
+        let taps = self.axis.taps(window);
+        let start = self.axis.place(window, taps.start).unwrap_or_default();
+        Taps { first: (block * self.axis.length + start) * self.inner, count: taps.len(), apart }
     }
 }
 
@@ -95,34 +96,39 @@ struct Taps {
     apart: usize,
 }
 
-/// Folds the windows of a row, which lie `step` apart; `taps` are those of the first.
+/// Folds the `count` windows of a row, which lie `step` apart; `taps` are those of the first. What is written past the
+/// end of the row, the next row writes again.
 #[inline(always)]
-fn fold_row<T, F, const STEP: usize>(x: &[T], taps: Taps, step: usize, out: &mut [MaybeUninit<T>])
+fn fold_row<T, F, const STEP: usize>(x: &[T], taps: Taps, step: usize, out: &mut [MaybeUninit<T>], count: usize)
 where
     T: Cell,
     F: Fold<T, Result = T>,
 {
-    for (i, out) in out.chunks_mut(LANES).enumerate() {
-        let first = taps.first + i * LANES * step;
-        let end = first + taps.count.saturating_sub(1) * taps.apart + reach(step);
-        if end > x.len() {
-            fold_singly::<T, F>(x, Taps { first, ..taps }, step, out);
-            continue;
-        }
-        let mut states = [F::IDENTITY; LANES];
-        for tap in 0..taps.count {
-            let xs = pick::<T, STEP>(x, first + tap * taps.apart, step);
-            (0..LANES).for_each(|k| states[k] = F::step(states[k], xs[k]));
-        }
-        let folded = states.map(|state| MaybeUninit::new(F::finish(state)));
-        match <&mut [MaybeUninit<T>; LANES]>::try_from(&mut *out) {
-            Ok(out) => *out = folded,
-            Err(_) => out.copy_from_slice(&folded[..out.len()]),
+    for window in (0..count).step_by(LANES) {
+        let taps = Taps { first: taps.first + window * step, ..taps };
+        let end = taps.first + taps.count.saturating_sub(1) * taps.apart + reach(step);
+        match out[window..].first_chunk_mut() {
+            Some(out) if end <= x.len() => fold_lanes::<T, F, STEP>(x, taps, step, out),
+            _ => fold_singly::<T, F>(x, taps, step, &mut out[window..count.min(window + LANES)]),
         }
     }
 }
 
-/// [`fold_row`] of the last windows of a tensor, past which there is nothing to read.
+#[inline(always)]
+fn fold_lanes<T, F, const STEP: usize>(x: &[T], taps: Taps, step: usize, out: &mut [MaybeUninit<T>; LANES])
+where
+    T: Cell,
+    F: Fold<T, Result = T>,
+{
+    let mut states = [F::IDENTITY; LANES];
+    for tap in 0..taps.count {
+        let xs = pick::<T, STEP>(x, taps.first + tap * taps.apart, step);
+        (0..LANES).for_each(|k| states[k] = F::step(states[k], xs[k]));
+    }
+    *out = states.map(|state| MaybeUninit::new(F::finish(state)));
+}
+
+/// [`fold_lanes`] of the last windows, past which there is nothing to read or to write.
 #[inline(always)]
 fn fold_singly<T, F>(x: &[T], taps: Taps, step: usize, out: &mut [MaybeUninit<T>])
 where
