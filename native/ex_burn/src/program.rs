@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ex_burn_engine::exec;
+use ex_burn_engine::passes::patterns;
 use ex_burn_engine::program::{Op, Program};
 use ex_burn_engine::{Device, Error, Result, TensorType};
 use rustler::{Atom, Env, Resource, ResourceArc, Term};
@@ -144,6 +145,15 @@ fn program_to_json(executable: ResourceArc<Executable>) -> Result<String, NifErr
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_text(executable: ResourceArc<Executable>) -> Result<String, NifError> {
     guard_deep("program", || Ok(executable.0.program().to_string()))
+}
+
+/// The patterns found in a program by name, each with the type of the result there.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_patterns(executable: ResourceArc<Executable>) -> Result<Vec<(&'static str, TypeTerm)>, NifError> {
+    guard_deep("program", || {
+        let found = patterns::found(executable.0.program());
+        Ok(found.into_iter().map(|(pattern, ty)| (pattern.name(), TypeTerm(ty))).collect())
+    })
 }
 
 /// Types of the inputs without the captures, and of the outputs.
