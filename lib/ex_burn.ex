@@ -456,6 +456,7 @@ defmodule ExBurn do
   The program of a function for arguments of these types, as text.
 
   The options are those of `ExBurn.Defn.Compiler`, so `passes: [fusion: false]` shows the program without that pass.
+  Fused operations carry the names of the patterns that were found, which `ExBurn.Fusion.found/3` lists.
 
   ## Examples
 
