@@ -456,6 +456,7 @@ defmodule ExBurn do
   The program of a function for arguments of these types, as text: what runs, after all passes.
 
   The options are those of `ExBurn.Defn.Compiler`, so `passes: [fusion: false]` shows the program without that pass.
+  Fused operations carry the names of the patterns that were found, which `ExBurn.Fusion.found/3` lists.
 
   `fused` is one operation made of those in the program below it. They run together, block by block, so what lies between
   them never becomes a tensor. `shape` is that of the elements they run over, of which the last `row_axes` axes are a row

@@ -42,6 +42,7 @@ defmodule ExBurn.NIF do
   def program_from_json(_json, _captures), do: not_loaded()
   def program_to_json(_executable), do: not_loaded()
   def program_text(_executable), do: not_loaded()
+  def program_patterns(_executable), do: not_loaded()
   def program_types(_executable), do: not_loaded()
   def program_captures(_executable), do: not_loaded()
   def program_run(_executable, _inputs), do: not_loaded()

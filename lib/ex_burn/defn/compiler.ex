@@ -13,7 +13,8 @@ defmodule ExBurn.Defn.Compiler do
       takes it without tracing the function: see `ExBurn.Defn.Artifact`. The file is for one function with one set of
       argument types, and has to be deleted when other modules that the function calls change
     * `:passes` - which passes over the program to leave out, such as `[cse: false]`: see `ExBurn.Defn.Passes`
-    * `:fusion` - `false` is short for `passes: [fusion: false]`
+    * `:fusion` - `false` is short for `passes: [fusion: false]`; a list such as `[softmax: false]` leaves patterns out: see
+      `ExBurn.Fusion`
     * `:debug` - `true` prints the program
     * `:hooks` - a map of functions by the names of the hooks that call them, see `Nx.Defn.Kernel.hook/3`
 
@@ -171,11 +172,20 @@ defmodule ExBurn.Defn.Compiler do
   The program of a function for arguments of these types, as text: see `ExBurn.explain/3`.
   """
   @spec explain(function(), [Nx.Container.t()], keyword()) :: String.t()
-  def explain(fun, args, opts \\ []) do
+  def explain(fun, args, opts \\ []), do: fun |> program(args, opts) |> text()
+
+  @doc """
+  The patterns in the program of a function, by name, each with the type of its result: see `ExBurn.Fusion.found/3`.
+  """
+  @spec found(function(), [Nx.Container.t()], keyword()) :: [{String.t(), {atom(), [integer()]}}]
+  def found(fun, args, opts),
+    do: fun |> program(args, opts) |> NIF.program_patterns() |> Error.unwrap!()
+
+  defp program(fun, args, opts) do
     Backend.init(Keyword.take(opts, [:device]))
     expr = Nx.Defn.debug_expr_apply(fun, args)
     lowered = [expr] |> Composite.flatten_list() |> Lowering.lower(types(args), calls: true)
-    lowered |> native(Passes.disabled(opts)) |> text()
+    native(lowered, Passes.disabled(opts))
   end
 
   defp text(program), do: Error.unwrap!(NIF.program_text(program))

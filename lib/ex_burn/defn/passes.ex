@@ -4,12 +4,14 @@ defmodule ExBurn.Defn.Passes do
 
   All are on. `passes: [cse: false]` leaves one out, as an option of `ExBurn.Defn.Compiler` for one function or by
   `config :ex_burn, passes: [cse: false]` for all that say nothing else. `fusion: false` is short for
-  `passes: [fusion: false]`.
+  `passes: [fusion: false]`, and `fusion: [softmax: false]` leaves out one of the patterns of `ExBurn.Fusion`.
 
   The configuration is read when a function is compiled; `ExBurn.Defn.Cache.clear/0` makes that happen again.
 
   What a program computes does not depend on the passes. Leaving one out is for looking into things.
   """
+
+  alias ExBurn.Fusion
 
   @names [
     :constant_folding,
@@ -30,12 +32,15 @@ defmodule ExBurn.Defn.Passes do
   def names, do: @names
 
   @doc """
-  The names of the passes that the options and the configuration leave out, as the engine takes them.
+  The names of the passes and patterns that the options and the configuration leave out, as the engine takes them.
 
   ## Examples
 
       iex> ExBurn.Defn.Passes.disabled(passes: [cse: false, layout: true], fusion: false)
       ["cse", "fusion"]
+
+      iex> ExBurn.Defn.Passes.disabled(fusion: [softmax: false])
+      ["pattern:softmax"]
 
       iex> ExBurn.Defn.Passes.disabled(passes: [magic: false])
       ** (ArgumentError) unknown pass :magic; the passes are :constant_folding, :cse, :dead_code, :algebraic, :layout, \
@@ -44,14 +49,20 @@ defmodule ExBurn.Defn.Passes do
   """
   @spec disabled(keyword()) :: [String.t()]
   def disabled(opts) do
-    configured = Application.get_env(:ex_burn, :passes, [])
+    fusion = [Application.get_env(:ex_burn, :fusion, []), Keyword.get(opts, :fusion, [])]
+    Enum.sort(passes_off(opts, fusion) ++ Fusion.disabled(Enum.filter(fusion, &is_list/1)))
+  end
 
-    [configured, Keyword.get(opts, :passes, []), Keyword.take(opts, [:fusion])]
-    |> Enum.map(&validate!/1)
+  defp passes_off(opts, fusion) do
+    [configured, given] =
+      for value <- fusion, do: if(is_list(value), do: [], else: [fusion: value])
+
+    passes = [Application.get_env(:ex_burn, :passes, []), Keyword.get(opts, :passes, [])]
+
+    Enum.zip_with(passes, [configured, given], &Keyword.merge(validate!(&1), validate!(&2)))
     |> Enum.reduce(&Keyword.merge(&2, &1))
     |> Enum.reject(fn {_name, on?} -> on? end)
     |> Enum.map(fn {name, _on?} -> Atom.to_string(name) end)
-    |> Enum.sort()
   end
 
   defp validate!(passes) do

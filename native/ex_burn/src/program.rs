@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ex_burn_engine::passes::{self, patterns};
 use ex_burn_engine::program::{Op, Program};
-use ex_burn_engine::{Device, Error, Result, TensorType};
-use ex_burn_engine::{exec, passes};
+use ex_burn_engine::{Device, Error, Result, TensorType, exec};
 use rustler::{Atom, Env, Resource, ResourceArc, Term};
 
 use crate::boundary::{guard, guard_deep};
@@ -150,6 +150,15 @@ fn program_to_json(executable: ResourceArc<Executable>) -> Result<String, NifErr
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_text(executable: ResourceArc<Executable>) -> Result<String, NifError> {
     guard_deep("program", || Ok(executable.0.program().to_string()))
+}
+
+/// The patterns found in a program by name, each with the type of the result there.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_patterns(executable: ResourceArc<Executable>) -> Result<Vec<(&'static str, TypeTerm)>, NifError> {
+    guard_deep("program", || {
+        let found = patterns::found(executable.0.program());
+        Ok(found.into_iter().map(|(pattern, ty)| (pattern.name(), TypeTerm(ty))).collect())
+    })
 }
 
 /// Types of the inputs without the captures, and of the outputs.

@@ -7,6 +7,7 @@ mod dead;
 mod fusion;
 mod hoisting;
 mod layout;
+pub mod patterns;
 mod writer;
 
 use crate::error::{Error, Result};
@@ -29,16 +30,20 @@ const PASSES: &[Pass] = &[
 /// The name of what is no pass over programs: the executor gives memory back, or uses it again, after the last read.
 pub const LIVENESS: &str = "liveness";
 
+/// The name of the pass that names what regions compute: see [`patterns`].
+const PATTERNS: &str = "patterns";
+
 /// The names of all passes.
 ///
 /// ```
 /// assert!(ex_burn_engine::passes::names().any(|name| name == "fusion"));
 /// ```
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PASSES.iter().map(|(name, _)| *name).chain([LIVENESS])
+    PASSES.iter().map(|(name, _)| *name).chain([PATTERNS, LIVENESS])
 }
 
 /// `program` made faster by all passes but those named in `disabled`, and so the programs inside its loops and branches.
+/// `pattern:softmax` and the like are names too: of [`patterns`] whose regions stay apart.
 ///
 /// ```
 /// use ex_burn_engine::{TensorType, Type, passes, program::Program};
@@ -51,19 +56,35 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] for a program that cannot run and for a name that is no pass's.
+/// [`Error::Invalid`] for a program that cannot run and for a name that is no pass's and no pattern's.
 pub fn optimise(program: &Program, disabled: &[String]) -> Result<Program> {
-    if let Some(unknown) = disabled.iter().find(|name| !names().any(|known| known == *name)) {
-        let known: Vec<&str> = names().collect();
-        return Err(Error::invalid("program", format!("there is no pass {unknown}, only {}", known.join(", "))));
-    }
+    check_names(disabled)?;
     program.check()?;
-    let enabled = PASSES.iter().filter(|(name, _)| !disabled.iter().any(|off| off == name));
-    Ok(enabled.fold(program.clone(), |program, (_, pass)| everywhere(&program, *pass)))
+    let is_on = |name: &str| !disabled.iter().any(|off| off == name);
+    let enabled = PASSES.iter().filter(|(name, _)| is_on(name));
+    let fast = enabled.fold(program.clone(), |program, (_, pass)| everywhere(&program, pass));
+    if !is_on(PATTERNS) {
+        return Ok(fast);
+    }
+    let off = patterns::disabled(disabled);
+    Ok(everywhere(&fast, &|program| patterns::name(program, &off)))
+}
+
+fn check_names(disabled: &[String]) -> Result<()> {
+    let is_known = |off: &&String| names().any(|name| name == *off) || patterns::by_switch(off).is_some();
+    let Some(unknown) = disabled.iter().find(|off| !is_known(off)) else { return Ok(()) };
+    let known: Vec<&str> = names().collect();
+    let patterns: Vec<&str> = patterns::names().collect();
+    let reason = format!(
+        "there is no pass {unknown}, only {}, and pattern: with one of {}",
+        known.join(", "),
+        patterns.join(", ")
+    );
+    Err(Error::invalid("program", reason))
 }
 
 /// A pass over the programs inside loops and branches, then over the program itself.
-fn everywhere(program: &Program, pass: fn(&Program) -> Program) -> Program {
+fn everywhere(program: &Program, pass: &dyn Fn(&Program) -> Program) -> Program {
     let mut program = program.clone();
     for instruction in &mut program.instructions {
         nested_mut(&mut instruction.op).into_iter().for_each(|nested| *nested = everywhere(nested, pass));

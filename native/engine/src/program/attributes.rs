@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use super::Program;
+use super::{Pattern, Program};
 
 /// Elementwise functions of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
@@ -519,6 +519,9 @@ pub struct Fused {
     pub row_axes: usize,
     /// How many elements each operand has.
     pub extents: Vec<Extent>,
+    /// What the region computes, where it is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<Pattern>,
     /// The operations.
     pub body: Program,
 }

@@ -3,12 +3,14 @@
 mod attributes;
 mod check;
 mod op;
+mod pattern;
 mod template;
 mod text;
 
 pub use attributes::*;
 pub use check::MAX_LEVELS;
 pub use op::Op;
+pub use pattern::Pattern;
 pub use template::Template;
 
 use serde::{Deserialize, Serialize};

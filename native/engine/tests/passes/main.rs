@@ -5,4 +5,5 @@ mod tools;
 
 mod builder;
 mod fusion;
+mod patterns;
 mod simplify;

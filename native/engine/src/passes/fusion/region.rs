@@ -141,7 +141,10 @@ impl<'a> Region<'a> {
         let body = body.finish(outputs.iter().map(|&id| ids[&(id, None)]).collect());
         let (shape, row_axes) = self.region();
         let extents = operands.iter().map(|&(_, extent)| extent).collect();
-        (Fused { shape: shape.to_vec(), row_axes, extents, body }, operands.into_iter().map(|(id, _)| id).collect())
+        (
+            Fused { shape: shape.to_vec(), row_axes, extents, patterns: vec![], body },
+            operands.into_iter().map(|(id, _)| id).collect(),
+        )
     }
 
     fn region(&self) -> (&[usize], usize) {

@@ -1,0 +1,146 @@
+//! A program to be looked at: who makes and who reads each value.
+
+use crate::program::{Binary, Fold, Instruction, Op, Program, Unary};
+use crate::scalar;
+use crate::types::TensorType;
+
+pub(super) struct Graph<'a> {
+    program: &'a Program,
+    types: Vec<&'a TensorType>,
+    makers: Vec<Option<usize>>,
+    results: Vec<usize>,
+}
+
+/// Methods that answer operands answer what these were before casts and changes of shape.
+impl<'a> Graph<'a> {
+    pub(super) fn new(program: &'a Program) -> Self {
+        let mut makers = vec![None; program.inputs.len()];
+        let mut results = Vec::new();
+        for (i, instruction) in program.instructions.iter().enumerate() {
+            results.push(makers.len());
+            makers.extend(instruction.outputs.iter().map(|_| Some(i)));
+        }
+        Self { program, types: program.value_types(), makers, results }
+    }
+
+    pub(super) fn instruction(&self, number: usize) -> &'a Instruction {
+        &self.program.instructions[number]
+    }
+
+    pub(super) fn instructions(&self) -> &'a [Instruction] {
+        &self.program.instructions
+    }
+
+    /// The values that instructions make, by id.
+    pub(super) fn made(&self) -> std::ops::Range<usize> {
+        self.program.inputs.len()..self.types.len()
+    }
+
+    /// The ids of an instruction's results.
+    pub(super) fn results(&self, number: usize) -> std::ops::Range<usize> {
+        self.results[number]..self.results[number] + self.program.instructions[number].outputs.len()
+    }
+
+    /// The program's results.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = usize> + '_ {
+        self.program.outputs.iter().map(|&id| self.peel(id))
+    }
+
+    pub(super) fn is_input(&self, id: usize) -> bool {
+        self.makers[id].is_none()
+    }
+
+    pub(super) fn ty(&self, id: usize) -> &'a TensorType {
+        self.types[id]
+    }
+
+    pub(super) fn len(&self, id: usize) -> usize {
+        self.types[id].shape.iter().product()
+    }
+
+    pub(super) fn maker(&self, id: usize) -> Option<&'a Instruction> {
+        self.makers[id].map(|i| &self.program.instructions[i])
+    }
+
+    /// What a value was before casts, and before its shape was changed.
+    pub(super) fn peel(&self, id: usize) -> usize {
+        self.before(id, |op| matches!(op, Op::Reshape | Op::Broadcast(_) | Op::Cast | Op::StopGrad))
+    }
+
+    /// As [`Graph::peel`], and before it was transposed.
+    pub(super) fn source(&self, id: usize) -> usize {
+        self.before(id, |op| matches!(op, Op::Reshape | Op::Broadcast(_) | Op::Cast | Op::StopGrad | Op::Transpose(_)))
+    }
+
+    fn before(&self, mut id: usize, passes_on: fn(&Op) -> bool) -> usize {
+        while let Some(instruction) = self.maker(id).filter(|instruction| passes_on(&instruction.op)) {
+            id = instruction.inputs[0];
+        }
+        id
+    }
+
+    /// The operand of a function.
+    pub(super) fn unary(&self, id: usize, op: Unary) -> Option<usize> {
+        let instruction = self.maker(self.peel(id)).filter(|instruction| instruction.op == Op::Unary(op))?;
+        Some(self.peel(instruction.inputs[0]))
+    }
+
+    /// The operands of a function of two.
+    pub(super) fn binary(&self, id: usize, op: Binary) -> Option<[usize; 2]> {
+        let instruction = self.maker(self.peel(id)).filter(|instruction| instruction.op == Op::Binary(op))?;
+        Some([self.peel(instruction.inputs[0]), self.peel(instruction.inputs[1])])
+    }
+
+    /// Both orders of the operands of a function of two.
+    pub(super) fn either(&self, id: usize, op: Binary) -> impl Iterator<Item = [usize; 2]> {
+        self.binary(id, op).into_iter().flat_map(|[a, b]| [[a, b], [b, a]])
+    }
+
+    /// The operand of a fold.
+    pub(super) fn fold(&self, id: usize, fold: Fold) -> Option<usize> {
+        let instruction = self.maker(self.peel(id))?;
+        let is_fold = matches!(&instruction.op, Op::Reduce(reduce) if reduce.fold == fold);
+        is_fold.then(|| self.peel(instruction.inputs[0]))
+    }
+
+    /// The number that a constant repeats.
+    pub(super) fn number(&self, id: usize) -> Option<f64> {
+        let id = self.peel(id);
+        match &self.maker(id)?.op {
+            Op::Constant(constant) => scalar::to_f64(self.types[id].dtype, &constant.bytes),
+            _ => None,
+        }
+    }
+
+    /// Whether a value is of one element, or a repetition of one.
+    pub(super) fn is_one(&self, id: usize) -> bool {
+        self.len(self.peel(id)) == 1 || self.number(id).is_some()
+    }
+
+    /// The values whose product a value is, and none of what it is divided by.
+    pub(super) fn factors(&self, id: usize) -> Vec<usize> {
+        let id = self.peel(id);
+        if let Some([a, b]) = self.binary(id, Binary::Multiply) {
+            return [self.factors(a), self.factors(b)].concat();
+        }
+        match self.binary(id, Binary::Divide) {
+            Some([a, _]) => self.factors(a),
+            None => vec![id],
+        }
+    }
+
+    /// Whether a value is computed from another, or is it.
+    pub(super) fn depends(&self, id: usize, on: usize) -> bool {
+        let mut seen = vec![false; self.types.len()];
+        let mut stack = vec![id];
+        while let Some(id) = stack.pop() {
+            if id == on {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[id], true) {
+                stack.extend(self.maker(id).into_iter().flat_map(|instruction| &instruction.inputs));
+            }
+        }
+        false
+    }
+}
