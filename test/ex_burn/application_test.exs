@@ -33,8 +33,11 @@ defmodule ExBurn.ApplicationTest do
 
   test "what is no number of threads is refused" do
     assert vm(:many) =~ "config :ex_burn, threads: is :many, expected a number of threads"
-    assert {:error, {:invalid, %{reason: reason}}} = NIF.set_threads(0)
-    assert reason =~ "at least 1"
+
+    for count <- [0, 1_000_000] do
+      assert {:error, {:invalid, %{reason: reason}}} = NIF.set_threads(count)
+      assert reason == "#{count} threads cannot work, 1 to 1024 can"
+    end
   end
 
   test "threads that have begun to work stay" do

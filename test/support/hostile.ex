@@ -71,7 +71,9 @@ defmodule ExBurn.Hostile do
       {:error, {kind, %{message: message}}} when is_atom(kind) and is_binary(message) ->
         kind
 
-      other when is_boolean(other) or is_list(other) or is_binary(other) or is_nil(other) ->
+      other
+      when is_boolean(other) or is_list(other) or is_binary(other) or is_integer(other) or
+             is_nil(other) ->
         :ok
     end
   rescue

@@ -87,14 +87,17 @@ pub fn threads() -> usize {
     rayon::current_num_threads()
 }
 
+/// More threads than this are a mistake.
+const MOST_THREADS: usize = 1024;
+
 /// Sets how many [`threads`] work on one operation. Takes effect before the first operation only.
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] for no threads, and when operations have run already with another number.
+/// [`Error::Invalid`] for no threads or more than 1024, and when operations have run already with another number.
 pub fn set_threads(count: usize) -> Result<()> {
-    if count == 0 {
-        return Err(Error::invalid("threads", "0 threads do no work, at least 1 does"));
+    if !(1..=MOST_THREADS).contains(&count) {
+        return Err(Error::invalid("threads", format!("{count} threads cannot work, 1 to {MOST_THREADS} can")));
     }
     let started = rayon::ThreadPoolBuilder::new().num_threads(count).build_global();
     match started {
