@@ -123,6 +123,20 @@ defmodule ExBurn.FusionTest do
     assert_same(&causal_attention/3, args)
   end
 
+  test "attention and linear layers of many rows run by blocks of rows" do
+    args = for seed <- 1..3, do: random(seed, {2, 2, 70, 16})
+    assert ExBurn.explain(&causal_attention/3, args) =~ "blocked("
+    refute ExBurn.explain(&causal_attention/3, args, fusion: [attention: false]) =~ "blocked("
+    assert names(&causal_attention/3, args) == [:attention, :softmax]
+    assert_same(&causal_attention/3, args)
+
+    args = [random(4, {600, 8}), random(5, {8, 500}), random(6, {500})]
+    dense = fn x, kernel, bias -> Nx.max(Nx.add(Nx.dot(x, kernel), bias), 0) end
+    assert ExBurn.explain(dense, args) =~ "blocked("
+    assert names(dense, args) == [:linear, :relu]
+    assert_same(dense, args)
+  end
+
   test "losses and tables" do
     x = random(7, {6, 10})
     targets = Nx.eye({6, 10}, backend: Nx.BinaryBackend)

@@ -28,7 +28,7 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     let rhs = in_rows(rhs, lhs.shape()[lhs.rank() - 2]);
     let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(&rhs)?);
     let ([rows, inner], columns) = (left.shape, right.shape[1]);
-    let count: usize = left.batch.iter().map(|&(length, _)| length).product();
+    let count = left.count();
     let matrix = rows * columns;
     let mut out = Vec::with_capacity(count * matrix);
     let places = &mut out.spare_capacity_mut()[..count * matrix];
@@ -53,7 +53,7 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
 
 /// The right operand with its rows as lines of memory, when it meets enough rows of the left one to be worth a copy: each
 /// task reads all of it, across the lines if they are its columns.
-fn in_rows(rhs: &Value, rows: usize) -> Value {
+pub(super) fn in_rows(rhs: &Value, rows: usize) -> Value {
     let is_transposed = rhs.flex().is_some_and(|tensor| {
         let strides = tensor.layout().strides();
         strides[strides.len() - 1] != 1 && !strides.contains(&0)
@@ -144,15 +144,15 @@ fn by_columns<T: Real>(
 }
 
 /// Matrices along the axes before the last two.
-struct Batch<'a, T> {
+pub(super) struct Batch<'a, T> {
     view: View<'a, T>,
     batch: Vec<(usize, isize)>,
-    shape: [usize; 2],
+    pub(super) shape: [usize; 2],
     steps: [isize; 2],
 }
 
 impl<'a, T: Real> Batch<'a, T> {
-    fn new(value: &'a Value) -> Result<Self> {
+    pub(super) fn new(value: &'a Value) -> Result<Self> {
         let view = View::new(value)?;
         let axis = |axis: usize| (view.layout().shape()[axis], view.layout().strides()[axis]);
         let rank = value.rank();
@@ -161,8 +161,13 @@ impl<'a, T: Real> Batch<'a, T> {
         Ok(Self { batch, shape: [rows.0, columns.0], steps: [rows.1, columns.1], view })
     }
 
+    /// How many matrices there are.
+    pub(super) fn count(&self) -> usize {
+        self.batch.iter().map(|&(length, _)| length).product()
+    }
+
     /// The matrix of this number.
-    fn matrix(&self, mut number: usize) -> Matrix<'_, T> {
+    pub(super) fn matrix(&self, mut number: usize) -> Matrix<'_, T> {
         let mut start = self.view.layout().start_offset();
         for &(length, step) in self.batch.iter().rev() {
             start = start.wrapping_add_signed((number % length) as isize * step);

@@ -4,6 +4,7 @@
 //! makes a contiguous one.
 
 mod block;
+mod blocked;
 mod compact;
 pub(crate) mod complex;
 mod concatenate;
@@ -28,6 +29,7 @@ mod tasks;
 mod view;
 mod window;
 
+pub(crate) use blocked::{attend, linear};
 pub(crate) use compact::compact;
 pub(crate) use concatenate::concatenate;
 pub(crate) use conv::{Geometry, convolve, images_gradient, kernel_gradient};

@@ -98,6 +98,11 @@ impl Plan {
         Machine::start(self, inputs, device)
     }
 
+    /// The region of the instruction with this number made ready.
+    pub(crate) fn tape(&self, number: usize) -> Option<&Tape> {
+        self.0.steps.get(number)?.tape()
+    }
+
     /// The instruction with this number.
     pub(super) fn step(&self, number: usize) -> Option<(&Instruction, &Step)> {
         self.program().instructions.get(number).zip(self.0.steps.get(number))

@@ -47,15 +47,15 @@ pub(super) fn dot(attrs: &Dot, mut call: Call<'_>) -> Result<Value> {
 }
 
 /// What each axis of an operand does.
-struct Roles<'a> {
+pub(super) struct Roles<'a> {
     shape: Vec<usize>,
     batch: &'a [usize],
-    contract: &'a [usize],
-    free: Vec<usize>,
+    pub(super) contract: &'a [usize],
+    pub(super) free: Vec<usize>,
 }
 
 impl<'a> Roles<'a> {
-    fn new(call: &Call<'_>, value: &Value, batch: &'a [usize], contract: &'a [usize]) -> Result<Self> {
+    pub(super) fn new(call: &Call<'_>, value: &Value, batch: &'a [usize], contract: &'a [usize]) -> Result<Self> {
         check::axes(call, &[batch, contract].concat(), value)?;
         let free = (0..value.rank()).filter(|axis| !batch.contains(axis) && !contract.contains(axis)).collect();
         Ok(Self { shape: value.shape(), batch, contract, free })
@@ -66,7 +66,7 @@ impl<'a> Roles<'a> {
     }
 
     /// The operand as `[batch, rows, columns]`, or `[rows, columns]` when it has no batch axes.
-    fn matrices(&self, value: Value, rows: &[usize], columns: &[usize]) -> Value {
+    pub(super) fn matrices(&self, value: Value, rows: &[usize], columns: &[usize]) -> Value {
         let size = |axes: &[usize]| self.lengths(axes).iter().product();
         let mut matrices = vec![size(rows), size(columns)];
         if !self.batch.is_empty() {

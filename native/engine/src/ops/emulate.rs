@@ -72,5 +72,6 @@ fn takes_packed(op: &Op) -> bool {
             | Op::StopGrad
             | Op::CustomGrad(_)
             | Op::Fused(_)
+            | Op::Blocked(_)
     )
 }

@@ -6,6 +6,7 @@
 mod all_close;
 mod autodiff;
 mod binary;
+mod blocked;
 mod cast;
 mod check;
 mod complex;
@@ -174,6 +175,7 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         Op::WindowScatter(attrs) => one(window_scatter::scatter(attrs, call)),
         Op::AllClose(attrs) => one(all_close::all_close(attrs, call)),
         Op::Fused(attrs) => fused::run(attrs, call),
+        Op::Blocked(_) => blocked::run(call),
         Op::While(_) | Op::Cond(_) | Op::Hook(_) | Op::RuntimeCall(_) => {
             Err(call.invalid("runs as a part of a program only"))
         }

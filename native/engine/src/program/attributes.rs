@@ -509,6 +509,14 @@ pub enum Extent {
     One,
 }
 
+/// A product of matrices and the region that reads it, and perhaps a product that reads the region, run as one: block of rows by
+/// block of rows, so that nothing between them is ever whole. Operands: those of the body.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// `dot` and `fused`, or `dot`, `fused` and `dot`, each of which reads the result before it.
+    pub body: Program,
+}
+
 /// Elementwise operations, and folds of rows, that run as one. Operands: those of the body, which broadcast to the region
 /// as their extents say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

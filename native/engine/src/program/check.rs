@@ -97,6 +97,10 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
             expect_types(&op, "the fold takes", body.inputs.iter(), &takes)?;
             expect_types(&op, "the fold answers", body.output_types().iter(), &[&scalar])
         }
+        Op::Blocked(blocked) => {
+            expect_types(&op, "its body takes", blocked.body.inputs.iter(), &operands)?;
+            expect_types(&op, "its body answers", blocked.body.output_types().iter(), &outputs)
+        }
         Op::Fused(fused) => {
             expect_types(&op, "its region takes", fused.body.inputs.iter(), &operands)?;
             expect_types(&op, "its region answers", fused.body.output_types().iter(), &outputs)?;

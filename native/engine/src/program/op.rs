@@ -61,6 +61,7 @@ pub enum Op {
     StopGrad,
     CustomGrad(CustomGrad),
     Fused(Fused),
+    Blocked(Blocked),
     Hook(Callback),
     RuntimeCall(Callback),
 }
@@ -96,6 +97,7 @@ impl Op {
             Op::Cond(op) => op.predicates.iter().chain(&op.branches).collect(),
             Op::CustomGrad(op) => vec![&op.backward],
             Op::Fused(op) => vec![&op.body],
+            Op::Blocked(op) => vec![&op.body],
             _ => vec![],
         }
     }

@@ -3,7 +3,9 @@
 #[path = "../tools/mod.rs"]
 mod tools;
 
+mod blocks;
 mod builder;
+mod functions;
 mod fusion;
 mod patterns;
 mod simplify;

@@ -6,10 +6,13 @@
 mod arena;
 mod folds;
 mod output;
+mod rows;
 mod run;
 mod source;
+mod worker;
 
 pub(crate) use folds::{Folds, folds};
+pub(crate) use rows::Rows;
 
 use super::Kernel;
 use crate::program::Extent;

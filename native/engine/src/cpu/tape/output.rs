@@ -3,7 +3,6 @@
 use crate::cpu::block::{is_own, own};
 use crate::cpu::{Number, for_number, value};
 use crate::error::Result;
-use crate::program::Extent;
 use crate::types::Type;
 use crate::value::Value;
 
@@ -13,7 +12,6 @@ pub(super) struct Output {
     start: *mut u8,
     /// Bytes of an element.
     pub(super) size: usize,
-    pub(super) extent: Extent,
 }
 
 // SAFETY: threads write to parts of the memory that do not overlap, and nobody reads it before all have ended.
@@ -61,19 +59,19 @@ impl Memory for Reused {
 
 impl Output {
     /// New memory for `len` elements.
-    pub(super) fn fresh(dtype: Type, len: usize, extent: Extent) -> Result<Self> {
-        for_number!(dtype, T => Ok(Self::over(Box::new(Fresh(Vec::<T>::with_capacity(len), len)), dtype, extent)))
+    pub(super) fn fresh(dtype: Type, len: usize) -> Result<Self> {
+        for_number!(dtype, T => Ok(Self::over(Box::new(Fresh(Vec::<T>::with_capacity(len), len)), dtype)))
     }
 
     /// The memory of `value`, for which [`is_reusable`] holds.
-    pub(super) fn reused(value: Value, extent: Extent) -> Self {
+    pub(super) fn reused(value: Value) -> Self {
         let dtype = value.dtype();
-        Self::over(Box::new(Reused(value)), dtype, extent)
+        Self::over(Box::new(Reused(value)), dtype)
     }
 
-    fn over(mut memory: Box<dyn Memory>, dtype: Type, extent: Extent) -> Self {
+    fn over(mut memory: Box<dyn Memory>, dtype: Type) -> Self {
         let start = memory.start();
-        Self { memory, start, size: dtype.size(), extent }
+        Self { memory, start, size: dtype.size() }
     }
 
     /// The place of element number `at`.

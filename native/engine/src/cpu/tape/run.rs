@@ -1,40 +1,41 @@
 //! Runs tapes on all cores.
 
-use std::mem::MaybeUninit;
-use std::slice::{from_raw_parts, from_raw_parts_mut};
+use std::slice::from_raw_parts_mut;
 
-use super::arena::Arena;
 use super::output::{Output, is_reusable};
-use super::source::{Source, fill, spread};
-use super::{BLOCK, Place, Step, Tape, What};
+use super::source::Source;
+use super::worker::Worker;
+use super::{BLOCK, Place, Tape, What};
 use crate::cpu::tasks::{CHUNK, chunks};
 use crate::error::Result;
 use crate::program::Extent;
 use crate::value::Value;
 
 /// What a run works on.
-struct Run<'a> {
-    tape: &'a Tape,
-    operands: Vec<Operand<'a>>,
-    outputs: Vec<Output>,
+pub(super) struct Run<'a> {
+    pub(super) tape: &'a Tape,
+    pub(super) operands: Vec<Operand<'a>>,
+    pub(super) outputs: Vec<Output>,
     /// Rows of a task, or elements of a row that is cut.
-    task: usize,
+    pub(super) task: usize,
 }
 
 /// Where the elements of an operand are.
-enum Operand<'a> {
+pub(super) enum Operand<'a> {
     Plain(Source<'a>),
+    /// In memory of the caller, by blocks.
+    Lent,
     /// In the memory of a result, which is written over them.
     Reused(usize),
 }
 
 /// Elements that are computed at once.
 #[derive(Clone, Copy)]
-struct Block {
-    first: usize,
-    len: usize,
-    first_row: usize,
-    rows: usize,
+pub(super) struct Block {
+    pub(super) first: usize,
+    pub(super) len: usize,
+    pub(super) first_row: usize,
+    pub(super) rows: usize,
 }
 
 /// The running results of the folds of cut rows, by task and step.
@@ -77,14 +78,14 @@ impl Tape {
             let spare = inputs.iter_mut().enumerate().filter(|_| may_reuse && extent == Extent::Whole).find(fits);
             if let Some((i, value)) = spare.and_then(|(i, value)| Some((i, value.take()?))) {
                 taken[i] = number;
-                return Ok(Output::reused(value, extent));
+                return Ok(Output::reused(value));
             }
-            Output::fresh(dtype, if extent == Extent::Whole { self.len() } else { rows }, extent)
+            Output::fresh(dtype, if extent == Extent::Whole { self.len() } else { rows })
         });
         Ok((outputs.collect::<Result<_>>()?, taken))
     }
 
-    fn task(&self) -> usize {
+    pub(super) fn task(&self) -> usize {
         match self.is_long() {
             true => (self.row / 8).clamp(self.least(), 4 * CHUNK).next_multiple_of(BLOCK),
             false => (self.least() / self.row).max(1).next_multiple_of(self.block_rows()),
@@ -97,12 +98,12 @@ impl Tape {
     }
 
     /// Rows of a block.
-    fn block_rows(&self) -> usize {
+    pub(super) fn block_rows(&self) -> usize {
         (BLOCK / self.row).max(1)
     }
 
     /// Most elements of a block.
-    fn block(&self) -> usize {
+    pub(super) fn block(&self) -> usize {
         let block = if self.is_long() { BLOCK } else { self.block_rows() * self.row };
         block.min(self.len())
     }
@@ -124,7 +125,7 @@ impl Run<'_> {
 
     /// Computes the blocks of a task; answers what its folds of cut rows come to so far.
     fn task(&self, number: usize) -> Vec<u64> {
-        let mut worker = Worker::new(self);
+        let mut worker = Worker::new(self, None);
         if self.tape.is_long() {
             let (row, cut) = (number / self.cuts(), number % self.cuts());
             let (first, last) = (cut * self.task, self.tape.row.min((cut + 1) * self.task));
@@ -160,137 +161,5 @@ impl Run<'_> {
                 fold.finish(state, place)
             })
         })
-    }
-}
-
-/// A thread at work on a task.
-struct Worker<'a> {
-    run: &'a Run<'a>,
-    /// Buffers of the tape, then one for each operand.
-    arena: Arena,
-    /// Where the current block of each operand is.
-    read: Vec<*const u8>,
-    folded: Vec<u64>,
-}
-
-impl<'a> Worker<'a> {
-    fn new(run: &'a Run<'a>) -> Self {
-        let tape = run.tape;
-        let mut arena = Arena::new(tape.slots + tape.inputs.len(), tape.block() * tape.width);
-        for (slot, element) in &tape.constants {
-            fill(element, arena.buffer(*slot), tape.block());
-        }
-        let mut worker = Self { run, arena, read: vec![std::ptr::null(); tape.inputs.len()], folded: vec![] };
-        for (i, (dtype, extent)) in tape.inputs.iter().enumerate() {
-            if *extent == Extent::One {
-                worker.read_operand(i, 0, 1);
-                let element = worker.elements(Place::Input(i), 0, dtype.size()).to_vec();
-                let buffer = worker.arena.buffer(tape.slots + i);
-                fill(&element, buffer, tape.block());
-                worker.read[i] = buffer;
-            }
-        }
-        let folds = tape.steps.iter().filter(|_| tape.is_long()).filter_map(|step| match &step.what {
-            What::Fold(fold) => Some(fold.identity()),
-            _ => None,
-        });
-        worker.folded.extend(folds);
-        worker
-    }
-
-    fn read_operand(&mut self, number: usize, first: usize, len: usize) {
-        let buffer = self.arena.buffer(self.run.tape.slots + number);
-        self.read[number] = match &self.run.operands[number] {
-            Operand::Plain(source) => source.read(first, len, buffer),
-            Operand::Reused(output) => {
-                let output = &self.run.outputs[*output];
-                // SAFETY: the block lies within the result, whose memory is no buffer, and this thread alone writes to it.
-                unsafe { std::ptr::copy_nonoverlapping(output.place(first), buffer, len * output.size) };
-                buffer
-            }
-        };
-    }
-
-    fn block(&mut self, block: Block) {
-        for (i, (_, extent)) in self.run.tape.inputs.iter().enumerate() {
-            match extent {
-                Extent::Whole => self.read_operand(i, block.first, block.len),
-                Extent::Row => self.read_operand(i, block.first_row, block.rows),
-                Extent::One => (),
-            }
-        }
-        let mut fold = 0;
-        for step in &self.run.tape.steps {
-            self.step(step, block, &mut fold);
-        }
-    }
-
-    fn step(&mut self, step: &Step, block: Block, fold: &mut usize) {
-        // One element in all is kept as often as a block may need it.
-        let len = if step.extent == Extent::Row { block.rows } else { block.len };
-        match &step.what {
-            What::Kernel(kernel) => {
-                let mut operands = [&[][..]; 3];
-                for ((slice, &place), dtype) in operands.iter_mut().zip(&step.from).zip(&kernel.operands) {
-                    *slice = self.elements(place, block_at(self, place, block), len * dtype.size());
-                }
-                let out = self.places(step.to, block, len * kernel.result.size());
-                kernel.run(&operands[..step.from.len()], out);
-            }
-            What::Fold(folds) => {
-                let place = step.from[0];
-                let elements = self.elements(place, block_at(self, place, block), block.len * folds.operand().size());
-                if self.run.tape.is_long() {
-                    self.folded[*fold] = folds.join(self.folded[*fold], folds.part(elements));
-                    *fold += 1;
-                } else {
-                    folds.rows(elements, self.run.tape.row, self.places(step.to, block, len * folds.result().size()));
-                }
-            }
-            What::Spread(size) => {
-                let place = step.from[0];
-                let elements = self.elements(place, block_at(self, place, block), block.rows * size);
-                let out = self.places(step.to, block, block.len * size);
-                spread(elements, *size, block.len / block.rows, out.as_mut_ptr().cast());
-            }
-        }
-    }
-
-    /// The bytes of a value that belong to a block, of which element number `at` is the first.
-    fn elements<'b>(&mut self, place: Place, at: usize, bytes: usize) -> &'b [u8] {
-        let start = match place {
-            Place::Input(i) => self.read[i],
-            Place::Slot(slot) => {
-                assert!(bytes <= self.arena.bytes(), "a block fits in a buffer");
-                self.arena.buffer(slot)
-            }
-            Place::Output(output) => self.run.outputs[output].place(at),
-        };
-        // SAFETY: a step reads what earlier steps of the block have written, from memory that no other thread writes to,
-        // and writes to none of its operands.
-        unsafe { from_raw_parts(start, bytes) }
-    }
-
-    /// Places for the bytes of a value that belong to a block.
-    fn places<'b>(&mut self, place: Place, block: Block, bytes: usize) -> &'b mut [MaybeUninit<u8>] {
-        let start = match place {
-            Place::Slot(slot) => {
-                assert!(bytes <= self.arena.bytes(), "a block fits in a buffer");
-                self.arena.buffer(slot)
-            }
-            Place::Output(output) => self.run.outputs[output].place(block_at(self, place, block)),
-            Place::Input(_) => unreachable!("operands are not written to"),
-        };
-        // SAFETY: no other thread works on this block, and no operand of the step is in this place.
-        unsafe { from_raw_parts_mut(start.cast(), bytes) }
-    }
-}
-
-/// The number of a block's first element in a value.
-fn block_at(worker: &Worker<'_>, place: Place, block: Block) -> usize {
-    match place {
-        Place::Output(output) if worker.run.outputs[output].extent == Extent::Whole => block.first,
-        Place::Output(_) => block.first_row,
-        _ => 0,
     }
 }

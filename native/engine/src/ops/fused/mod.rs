@@ -30,11 +30,14 @@ pub(super) fn run(attrs: &Fused, call: Call<'_>) -> Result<Vec<Value>> {
 
 /// The operands in the shapes that the tape reads.
 fn placed(attrs: &Fused, inputs: Vec<Value>) -> Vec<Value> {
-    let rows = &attrs.shape[..attrs.shape.len() - attrs.row_axes];
-    let place = |(value, extent): (Value, &Extent)| match extent {
+    inputs.into_iter().zip(&attrs.extents).map(|(value, extent)| place(attrs, value, *extent)).collect()
+}
+
+/// An operand in the shape that the tape reads.
+pub(super) fn place(attrs: &Fused, value: Value, extent: Extent) -> Value {
+    match extent {
         Extent::Whole => broadcast_to(value, &attrs.shape),
-        Extent::Row => value.reshape(rows),
+        Extent::Row => value.reshape(&attrs.shape[..attrs.shape.len() - attrs.row_axes]),
         Extent::One => value.reshape(&[]),
-    };
-    inputs.into_iter().zip(&attrs.extents).map(place).collect()
+    }
 }

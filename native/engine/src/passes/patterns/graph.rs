@@ -41,6 +41,24 @@ impl<'a> Graph<'a> {
         self.results[number]..self.results[number] + self.program.instructions[number].outputs.len()
     }
 
+    /// The instruction that makes a value, with its number.
+    pub(super) fn made_by(&self, id: usize) -> Option<(usize, &'a Instruction)> {
+        self.makers[id].map(|i| (i, &self.program.instructions[i]))
+    }
+
+    /// The instructions that read a value, as often as they do.
+    pub(super) fn readers(&self, id: usize) -> impl Iterator<Item = usize> + '_ {
+        let reads = self.program.instructions.iter().enumerate();
+        reads.flat_map(move |(i, instruction)| {
+            instruction.inputs.iter().filter(move |&&read| read == id).map(move |_| i)
+        })
+    }
+
+    /// Whether one instruction alone reads a value, once, and it is no result.
+    pub(super) fn is_read_once(&self, id: usize) -> bool {
+        self.readers(id).count() == 1 && !self.program.outputs.contains(&id)
+    }
+
     /// The program's results.
     pub(super) fn outputs(&self) -> impl Iterator<Item = usize> + '_ {
         self.program.outputs.iter().map(|&id| self.peel(id))

@@ -3,6 +3,7 @@
 //! Names change no result. The regions of a pattern that is switched off are taken apart again.
 
 mod activation;
+mod blocks;
 mod graph;
 mod loss;
 mod norm;
@@ -75,7 +76,8 @@ pub(super) fn disabled(names: &[String]) -> Vec<Pattern> {
     names.iter().filter_map(|name| by_switch(name)).collect()
 }
 
-/// The program with names at its regions, and without regions that compute what is in `off`.
+/// The program with names at its regions, joined with the products next to them, and without regions that compute what is in
+/// `off`.
 pub(super) fn name(program: &Program, off: &[Pattern]) -> Program {
     let mut named = program.clone();
     let graph = Graph::new(program);
@@ -85,10 +87,8 @@ pub(super) fn name(program: &Program, off: &[Pattern]) -> Program {
             fused.patterns = found;
         }
     }
-    if off.is_empty() {
-        return named;
-    }
-    unfuse::without(named, off)
+    let named = if off.is_empty() { named } else { unfuse::without(named, off) };
+    blocks::join(&named)
 }
 
 /// What one instruction computes, in the order of the table.

@@ -1,0 +1,94 @@
+//! Products of matrices that run together with what is done to their rows, while these are in the cache.
+
+use super::block::zeros;
+use super::dot::{Batch, in_rows};
+use super::product::{Matrix, Real, multiply};
+use super::tape::Rows;
+use super::tasks::chunks;
+use super::value;
+use crate::error::Result;
+use crate::value::Value;
+
+/// Elements of a block of rows: with what they are computed to, they stay in the second cache.
+const BLOCK: usize = 32 * 1024;
+
+/// Elements of a block of a single product, which packs the right matrix again for each.
+const LARGE_BLOCK: usize = 256 * 1024;
+
+/// The region `rows` of the products of `lhs` `[.., rows, inner]` and `rhs` `[.., inner, columns]`, row by row; it makes its
+/// results itself.
+pub(crate) fn linear<T: Real>(lhs: &Value, rhs: &Value, rows: &Rows<'_>) -> Result<()> {
+    let rhs = in_rows(rhs, lhs.shape()[lhs.rank() - 2]);
+    let blocks = Blocks::<T>::new(lhs, &rhs, LARGE_BLOCK)?;
+    let mut tasks = vec![(); blocks.count()];
+    chunks(&mut tasks, 1, &|number, _| {
+        let mut product = blocks.scratch();
+        let (first, count) = blocks.product(number, &mut product);
+        rows.run(first, count, bytemuck::cast_slice(&product), None);
+    });
+    Ok(())
+}
+
+/// The products with `values` `[.., columns, size]` of the region `rows` of the products of `lhs` `[.., rows, inner]` and `rhs`
+/// `[.., inner, columns]`.
+pub(crate) fn attend<T: Real>(lhs: &Value, rhs: &Value, rows: &Rows<'_>, values: &Value) -> Result<Value> {
+    let rhs = in_rows(rhs, lhs.shape()[lhs.rank() - 2]);
+    let (blocks, values) = (Blocks::<T>::new(lhs, &rhs, BLOCK)?, Batch::<T>::new(values)?);
+    let (height, columns, size) = (blocks.lhs.shape[0], blocks.columns(), values.shape[1]);
+    let mut out = zeros::<T>(blocks.lhs.count() * height * size);
+    let mut parts: Vec<&mut [T]> =
+        out.chunks_mut(height * size).flat_map(|matrix| matrix.chunks_mut(blocks.rows * size)).collect();
+    chunks(&mut parts, 1, &|number, parts| {
+        let (mut scores, mut weights) = (blocks.scratch(), blocks.scratch());
+        let (first, count) = blocks.product(number, &mut scores);
+        rows.run(first, count, bytemuck::cast_slice(&scores), Some(bytemuck::cast_slice_mut(&mut weights)));
+        let weights = Matrix::new(&weights, count / columns, columns, columns);
+        multiply(parts[0], size, weights, values.matrix(number / blocks.each()), false);
+    });
+    let shape: Vec<usize> = lhs.shape()[..lhs.rank() - 1].iter().copied().chain([size]).collect();
+    Ok(value(&shape, out))
+}
+
+/// Products of matrices, cut in blocks of rows.
+struct Blocks<'a, T> {
+    lhs: Batch<'a, T>,
+    rhs: Batch<'a, T>,
+    /// Rows of a block.
+    rows: usize,
+}
+
+impl<'a, T: Real> Blocks<'a, T> {
+    fn new(lhs: &'a Value, rhs: &'a Value, block: usize) -> Result<Self> {
+        let (lhs, rhs) = (Batch::<T>::new(lhs)?, Batch::<T>::new(rhs)?);
+        // Of rows in sixteens, each element is summed as in the whole product.
+        let rows = (block / rhs.shape[1]).clamp(16, 512) / 16 * 16;
+        Ok(Self { rows: rows.min(lhs.shape[0]), lhs, rhs })
+    }
+
+    fn columns(&self) -> usize {
+        self.rhs.shape[1]
+    }
+
+    /// Blocks of a matrix.
+    fn each(&self) -> usize {
+        self.lhs.shape[0].div_ceil(self.rows)
+    }
+
+    fn count(&self) -> usize {
+        self.lhs.count() * self.each()
+    }
+
+    fn scratch(&self) -> Vec<T> {
+        zeros(self.rows * self.columns())
+    }
+
+    /// Computes a block; answers the number of its first element among those of all matrices, and how many there are.
+    fn product(&self, number: usize, out: &mut [T]) -> (usize, usize) {
+        let (place, first) = (number / self.each(), number % self.each() * self.rows);
+        let (height, columns) = (self.lhs.shape[0], self.columns());
+        let rows = self.rows.min(height - first);
+        let lhs = self.lhs.matrix(place).part(first, rows);
+        multiply(&mut out[..rows * columns], columns, lhs, self.rhs.matrix(place), false);
+        ((place * height + first) * columns, rows * columns)
+    }
+}

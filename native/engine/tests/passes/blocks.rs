@@ -1,0 +1,139 @@
+//! Products that run together with regions: which do, and what they answer.
+
+use ex_burn_engine::program::{Binary, Dot, Fold, Op, Program, Unary};
+use ex_burn_engine::{Type, Value};
+
+use crate::builder::{Builder, names, optimised, run};
+use crate::tools::{assert_close, noise, numbers, tensor, ty};
+
+fn random(dtype: Type, seed: u64, shape: &[usize]) -> Value {
+    let numbers: Vec<f64> = noise(seed, shape.iter().product(), 1000).into_iter().map(|n| n / 500.0).collect();
+    tensor(dtype, shape, &numbers)
+}
+
+/// tanh(x * w + bias), and the sums of its rows.
+fn linear(dtype: Type, [rows, inner, columns]: [usize; 3]) -> (Program, Vec<Value>) {
+    let shapes = [vec![rows, inner], vec![inner, columns], vec![columns]];
+    let mut b = Builder::new(&shapes.clone().map(|shape| ty(dtype, &shape)));
+    let attrs = Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] };
+    let product = b.emit(Op::Dot(attrs), &[0, 1], ty(dtype, &[rows, columns]));
+    let biased = b.binary(Binary::Add, product, 2);
+    let tanh = b.unary(Unary::Tanh, biased);
+    let sums = b.reduce(Fold::Sum, tanh, &[1], false);
+    let inputs = shapes.iter().zip(1..).map(|(shape, seed)| random(dtype, seed, shape)).collect();
+    (b.finish(&[tanh, sums]), inputs)
+}
+
+#[test]
+fn a_linear_layer_of_many_rows_is_one_operation() {
+    for (dtype, tolerance) in [(Type::F32, 1e-4), (Type::F64, 1e-11)] {
+        let (program, inputs) = linear(dtype, [1003, 5, 300]);
+        assert_eq!(names(&optimised(&program, &[])), ["blocked"]);
+        let got = run(&optimised(&program, &[]), &inputs);
+        let [x, w, bias] = [0, 1, 2].map(|i: usize| numbers(&inputs[i]));
+        let product = |i: usize, j: usize| (0..5).map(|k| x[i * 5 + k] * w[k * 300 + j]).sum::<f64>();
+        let want: Vec<f64> = (0..1003 * 300).map(|at| (product(at / 300, at % 300) + bias[at % 300]).tanh()).collect();
+        assert_close("layer", &numbers(&got[0]), &want, tolerance);
+        let sums: Vec<f64> = want.chunks(300).map(|row| row.iter().sum()).collect();
+        assert_close("sums", &numbers(&got[1]), &sums, 300.0 * tolerance);
+        let apart = run(&optimised(&program, &["pattern:linear"]), &inputs);
+        assert_close("apart", &numbers(&apart[0]), &want, tolerance);
+    }
+}
+
+#[test]
+fn linear_layers_that_gain_nothing_stay_two_operations() {
+    for (dtype, sizes) in [(Type::F32, [20, 5, 300]), (Type::F32, [1003, 600, 300]), (Type::BF16, [1003, 5, 300])] {
+        let (program, _inputs) = linear(dtype, sizes);
+        assert_eq!(names(&optimised(&program, &[])), ["dot", "fused"], "{dtype:?} {sizes:?}");
+    }
+    let (program, _inputs) = linear(Type::F32, [1003, 5, 300]);
+    assert_eq!(names(&optimised(&program, &["pattern:linear"])), ["dot", "fused"]);
+    assert_eq!(names(&optimised(&program, &["pattern:tanh"]))[..2], ["dot", "add"]);
+}
+
+const HEADS: usize = 6;
+
+/// Queries and keys of size 7, values of size 9, scores halved and masked.
+fn attention(dtype: Type, steps: usize, keys: usize) -> (Program, Vec<Value>) {
+    let shapes = [vec![2, 3, steps, 7], vec![2, 3, keys, 7], vec![2, 3, keys, 9], vec![steps, keys]];
+    let types = [dtype, dtype, dtype, Type::U8];
+    let inputs: Vec<_> = shapes.iter().zip(types).map(|(shape, dtype)| ty(dtype, shape)).collect();
+    let mut b = Builder::new(&inputs);
+    let batch = vec![0, 1];
+    let dot = |lhs: usize, rhs: usize| {
+        let axes = (vec![lhs], vec![rhs]);
+        let attrs =
+            Dot { lhs_contract: axes.0, lhs_batch: batch.clone(), rhs_contract: axes.1, rhs_batch: batch.clone() };
+        Op::Dot(attrs)
+    };
+    let shape = [2, 3, steps, keys];
+    let scores = b.emit(dot(3, 3), &[0, 1], ty(dtype, &shape));
+    let half = b.constant(dtype, 0.5);
+    let scaled = b.binary(Binary::Multiply, scores, half);
+    let low = b.constant(dtype, -1e9);
+    let masked = b.emit(Op::Select, &[3, scaled, low], ty(dtype, &shape));
+    let max = b.reduce(Fold::Max, masked, &[3], true);
+    let shifted = b.binary(Binary::Subtract, masked, max);
+    let exp = b.unary(Unary::Exp, shifted);
+    let sum = b.reduce(Fold::Sum, exp, &[3], true);
+    let weights = b.binary(Binary::Divide, exp, sum);
+    let out = b.emit(dot(3, 2), &[weights, 2], ty(dtype, &[2, 3, steps, 9]));
+    let seen: Vec<f64> = (0..steps * keys).map(|at| f64::from(at % keys <= at / keys)).collect();
+    let mut values: Vec<Value> = (0..3).map(|i| random(dtype, i as u64 + 1, &shapes[i])).collect();
+    values.push(tensor(Type::U8, &shapes[3], &seen));
+    (b.finish(&[out]), values)
+}
+
+/// The same for one head, in double precision.
+fn attended(queries: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
+    let score = |q: &[f64], k: &[f64]| q.iter().zip(k).map(|(a, b)| a * b).sum::<f64>() / 2.0;
+    let of_step = |(step, query): (usize, &[f64])| {
+        let seen = keys.chunks(7).take(step + 1);
+        let exps: Vec<f64> = seen.map(|key| score(query, key).exp()).collect();
+        let total: f64 = exps.iter().sum();
+        (0..9)
+            .map(|i| exps.iter().zip(values.chunks(9)).map(|(e, v)| e * v[i]).sum::<f64>() / total)
+            .collect::<Vec<_>>()
+    };
+    queries.chunks(7).enumerate().flat_map(of_step).collect()
+}
+
+#[test]
+fn attention_is_one_operation() {
+    for (dtype, steps, keys, tolerance) in
+        [(Type::F64, 16, 16, 1e-9), (Type::F32, 37, 37, 1e-4), (Type::F32, 200, 1100, 1e-4), (Type::F64, 600, 80, 1e-9)]
+    {
+        let (program, inputs) = attention(dtype, steps, keys);
+        assert_eq!(names(&optimised(&program, &[])).last().map(String::as_str), Some("blocked"));
+        assert!(!names(&optimised(&program, &[])).contains(&"dot".to_string()));
+        let [q, k, v] = [0, 1, 2].map(|i: usize| numbers(&inputs[i]));
+        let head = |i: usize| {
+            attended(&q[i * steps * 7..][..steps * 7], &k[i * keys * 7..][..keys * 7], &v[i * keys * 9..][..keys * 9])
+        };
+        let want: Vec<f64> = (0..HEADS).flat_map(head).collect();
+        for disabled in [&[][..], &["pattern:attention"], &["pattern:softmax"], &["fusion"]] {
+            let got = run(&optimised(&program, disabled), &inputs);
+            assert_close("attention", &numbers(&got[0]), &want, tolerance);
+        }
+    }
+}
+
+#[test]
+fn attention_stays_apart_where_it_is_told_to() {
+    let (program, _inputs) = attention(Type::F32, 37, 37);
+    let apart = names(&optimised(&program, &["pattern:attention"]));
+    assert_eq!(apart.iter().filter(|name| *name != "constant").collect::<Vec<_>>(), ["dot", "fused", "dot"]);
+    let (half, _inputs) = attention(Type::F16, 37, 37);
+    assert!(!names(&optimised(&half, &[])).contains(&"blocked".to_string()));
+}
+
+#[test]
+fn weights_that_others_read_are_made_whole() {
+    let (mut program, inputs) = attention(Type::F32, 37, 37);
+    let weights = program.instructions.last().map(|last| last.inputs[0]).expect("a product");
+    program.outputs.push(weights);
+    assert!(!names(&optimised(&program, &[])).contains(&"blocked".to_string()));
+    let rows = numbers(&run(&optimised(&program, &[]), &inputs)[1]);
+    assert!(rows.chunks(37).all(|row| (row.iter().sum::<f64>() - 1.0).abs() < 1e-5));
+}
