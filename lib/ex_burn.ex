@@ -461,7 +461,7 @@ defmodule ExBurn do
   `fused` is one operation made of those in the program below it. They run together, block by block, so what lies between
   them never becomes a tensor. `shape` is that of the elements they run over, of which the last `row_axes` axes are a row
   that a fold such as `sum` makes one element of. `extents` say how much each operand holds: the `whole` shape, one element
-  for each `row`, or `one` in all.
+  for each `row`, or `one` in all. `patterns` name what the operations compute: see `ExBurn.Fusion`.
 
   ## Examples
 
@@ -470,7 +470,7 @@ defmodule ExBurn do
       iex> String.split(text, "\\n", trim: true)
       [
         "program(%0: f32[2,3])",
-        "  %1: f32[2] = fused(%0) {extents: [whole], row_axes: 1, shape: [2,3]}",
+        "  %1: f32[2] = fused(%0) {extents: [whole], patterns: [elementwise], row_axes: 1, shape: [2,3]}",
         "    program(%0: f32[2,3])",
         "      %1: s32[] = constant() {1}",
         "      %2: f32[2,3] = add(%1, %0)",
