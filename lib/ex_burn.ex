@@ -453,21 +453,41 @@ defmodule ExBurn do
   ## To look into things
 
   @doc """
-  The program of a function for arguments of these types, as text.
+  The program of a function for arguments of these types, as text: what runs, after all passes.
 
   The options are those of `ExBurn.Defn.Compiler`, so `passes: [fusion: false]` shows the program without that pass.
   Fused operations carry the names of the patterns that were found, which `ExBurn.Fusion.found/3` lists.
 
+  `fused` is one operation made of those in the program below it. They run together, block by block, so what lies between
+  them never becomes a tensor. `shape` is that of the elements they run over, of which the last `row_axes` axes are a row
+  that a fold such as `sum` makes one element of. `extents` say how much each operand holds: the `whole` shape, one element
+  for each `row`, or `one` in all.
+
   ## Examples
 
-      iex> text = ExBurn.explain(fn x -> Nx.exp(Nx.add(x, 1)) end, [Nx.template({2}, :f32)])
+      iex> fun = fn x -> Nx.sum(Nx.exp(Nx.add(x, 1)), axes: [1]) end
+      iex> text = ExBurn.explain(fun, [Nx.template({2, 3}, :f32)])
       iex> String.split(text, "\\n", trim: true)
       [
-        "program(%0: f32[2])",
+        "program(%0: f32[2,3])",
+        "  %1: f32[2] = fused(%0) {extents: [whole], row_axes: 1, shape: [2,3]}",
+        "    program(%0: f32[2,3])",
+        "      %1: s32[] = constant() {1}",
+        "      %2: f32[2,3] = add(%1, %0)",
+        "      %3: f32[2,3] = exp(%2)",
+        "      %4: f32[2] = sum(%3) {axes: [1], keep_axes: false}",
+        "      return %4",
+        "  return %1"
+      ]
+      iex> text = ExBurn.explain(fun, [Nx.template({2, 3}, :f32)], fusion: false)
+      iex> String.split(text, "\\n", trim: true)
+      [
+        "program(%0: f32[2,3])",
         "  %1: s32[] = constant() {1}",
-        "  %2: f32[2] = add(%1, %0)",
-        "  %3: f32[2] = exp(%2)",
-        "  return %3"
+        "  %2: f32[2,3] = add(%1, %0)",
+        "  %3: f32[2,3] = exp(%2)",
+        "  %4: f32[2] = sum(%3) {axes: [1], keep_axes: false}",
+        "  return %4"
       ]
 
   """

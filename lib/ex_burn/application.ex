@@ -4,9 +4,11 @@ defmodule ExBurn.Application do
   use Application
 
   alias ExBurn.Defn.{Cache, Recompilation}
+  alias ExBurn.NIF
 
   @impl true
   def start(_type, _args) do
+    set_threads!(Application.get_env(:ex_burn, :threads))
     size = Application.get_env(:ex_burn, :cache_size, 1024)
 
     children = [
@@ -16,5 +18,17 @@ defmodule ExBurn.Application do
     ]
 
     Supervisor.start_link(children, strategy: :one_for_one, name: ExBurn.Supervisor)
+  end
+
+  defp set_threads!(nil), do: :ok
+
+  defp set_threads!(count) when is_integer(count) and count > 0 do
+    {:ok, _} = count |> NIF.set_threads()
+    :ok
+  end
+
+  defp set_threads!(other) do
+    raise ArgumentError,
+          "config :ex_burn, threads: is #{inspect(other)}, expected a number of threads such as 4"
   end
 end

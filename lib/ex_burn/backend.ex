@@ -210,7 +210,7 @@ defmodule ExBurn.Backend do
   end
 
   defp run_native(op, operands, types) do
-    cost = Cost.of(op, Enum.map(operands, &type/1), types)
+    cost = Cost.alone(op, Enum.map(operands, &type/1), types)
     refs = Enum.map(operands, &ref/1)
 
     if Cost.brief?(cost),

@@ -27,6 +27,8 @@ defmodule ExBurn.Cost do
   @long 32
 
   @swift_types ~w(u8 u16 u32 u64 s8 s16 s32 s64 f32 f64)a
+  # Operations whose cost is that of touching their elements.
+  @plain_kinds ~w(unary binary reduce broadcast transpose slice concatenate stack iota pad reverse constant)a
   @copying ~w(reshape broadcast transpose slice concatenate stack eye iota)a
   @swift_unary ~w(abs ceil floor negate round sign sqrt bitwise_not)a
   @single_unary ~w(cos erf exp expm1 log log1p rsqrt sigmoid sin tan tanh)a
@@ -92,13 +94,32 @@ defmodule ExBurn.Cost do
       when slow in [:sort, :argsort, :top_k, :fft, :fft2],
       do: 16 * @any * touched(operands, outputs)
 
-  def of(op, operands, outputs) do
-    touched = touched(operands, outputs)
+  def of(op, operands, outputs),
+    do: touched(operands, outputs) * rate(op, operands, outputs)
 
-    # Most tensors are small, and even looking at the types takes time.
-    if touched * @any <= @brief,
-      do: touched * @any,
-      else: touched * rate(op, operands, outputs)
+  @doc """
+  `of/3` for a single instruction: a rougher estimate where it is brief in any case, since most tensors are small and even
+  looking at the types takes time.
+
+  ## Examples
+
+      iex> few = {:f32, [4]}
+      iex> ExBurn.Cost.brief?(ExBurn.Cost.alone({:unary, :acos}, [few], [few]))
+      true
+
+  """
+  @spec alone(Instruction.op(), [tensor_type()], [tensor_type()]) :: number() | :infinity
+  def alone(op, operands, outputs) do
+    case op do
+      {name, _} when name in @plain_kinds -> rough(op, operands, outputs)
+      name when is_atom(name) -> rough(op, operands, outputs)
+      _ -> of(op, operands, outputs)
+    end
+  end
+
+  defp rough(op, operands, outputs) do
+    highest = touched(operands, outputs) * @any
+    if highest <= @brief, do: highest, else: of(op, operands, outputs)
   end
 
   # Nanoseconds for a product of two numbers and its sum.

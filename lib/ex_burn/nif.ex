@@ -16,6 +16,8 @@ defmodule ExBurn.NIF do
 
   def panic_with(_message), do: not_loaded()
   def device_names, do: not_loaded()
+  def threads, do: not_loaded()
+  def set_threads(_count), do: not_loaded()
 
   def tensor_from_binary(_type, _binary), do: not_loaded()
   def tensor_from_binary_dirty(_type, _binary), do: not_loaded()
@@ -36,6 +38,7 @@ defmodule ExBurn.NIF do
   def instruction_run_dirty(_op, _inputs, _outputs), do: not_loaded()
 
   def program_new(_program, _captures, _disabled \\ []), do: not_loaded()
+  def program_passes, do: not_loaded()
   def program_from_json(_json, _captures), do: not_loaded()
   def program_to_json(_executable), do: not_loaded()
   def program_text(_executable), do: not_loaded()

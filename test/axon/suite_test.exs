@@ -1,20 +1,7 @@
 # Axon's own tests, see `ExBurn.AxonSuite`.
 
-# As for Nx's tests: modes, reason, message, files.
-known = [
-  {[:both], "calls a function of Elixir, which compiled functions cannot yet",
-   ~r/calls from a compiled function into Elixir are not implemented/,
-   %{
-     "axon/compiler_test.exs" => [
-       "hooks backward hook",
-       "hooks can be overriden at jit-time with layer name",
-       "hooks forward hook",
-       "hooks initialize hook",
-       "hooks pre forward hook",
-       "inspect values prints intermediate layer values to the screen"
-     ]
-   }}
-]
+# What fails, as for Nx's tests: modes, reason, message, files.
+known = []
 
 case ExBurn.AxonSuite.folder() do
   nil ->

@@ -19,6 +19,8 @@ defmodule ExBurn.AxonSuite do
   Compiles what the tests share.
   """
   def load_support(folder) do
+    ExUnit.after_suite(fn _ -> File.rm_rf!(temporary("")) end)
+
     for file <- Path.wildcard(Path.join(folder, "test/support/**/*.ex")) do
       file
       |> File.read!()
@@ -65,7 +67,21 @@ defmodule ExBurn.AxonSuite do
     end
   end
 
+  # What the tests write into the working directory.
+  defp rewrite({{:., _, [{:__aliases__, _, [:File]}, name]} = call, meta, [path]})
+       when name in [:ls!, :rm_rf!] and is_binary(path),
+       do: {call, meta, [temporary(path)]}
+
+  defp rewrite({{:., _, [{:__aliases__, _, [:Loop]}, :checkpoint]} = call, meta, opts}),
+    do: {call, meta, [quote(do: ExBurn.AxonSuite.in_temporary(unquote(List.first(opts, []))))]}
+
   defp rewrite(node), do: renamed(node)
+
+  @doc false
+  def in_temporary(opts),
+    do: opts |> Keyword.put_new(:path, "checkpoint") |> Keyword.update!(:path, &temporary/1)
+
+  defp temporary(path), do: Path.join([System.tmp_dir!(), "ex_burn_axon_#{System.pid()}", path])
 
   defp ours({:__aliases__, meta, [:Nx, :Defn, :Evaluator]}),
     do: {:__aliases__, meta, [:ExBurn, :Defn, :Compiler]}

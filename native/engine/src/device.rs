@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 use burn_dispatch::DispatchDevice;
 use burn_flex::FlexDevice;
 
+use crate::error::{Error, Result};
+
 /// A device of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Device {
@@ -73,6 +75,33 @@ fn field(meminfo: &str, name: &str) -> Option<usize> {
 impl std::fmt::Display for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// Threads that work on one operation, the caller's among them.
+///
+/// ```
+/// assert!(ex_burn_engine::device::threads() > 0);
+/// ```
+pub fn threads() -> usize {
+    rayon::current_num_threads()
+}
+
+/// Sets how many [`threads`] work on one operation. Takes effect before the first operation only.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] for no threads, and when operations have run already with another number.
+pub fn set_threads(count: usize) -> Result<()> {
+    if count == 0 {
+        return Err(Error::invalid("threads", "0 threads do no work, at least 1 does"));
+    }
+    let started = rayon::ThreadPoolBuilder::new().num_threads(count).build_global();
+    match started {
+        Err(_) if threads() != count => {
+            Err(Error::invalid("threads", format!("{} threads have begun to work, not {count}", threads())))
+        }
+        _ => Ok(()),
     }
 }
 

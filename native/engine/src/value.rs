@@ -211,6 +211,14 @@ impl Value {
         self
     }
 
+    /// [Contiguous](Self::contiguous) in memory that nobody else holds.
+    pub(crate) fn into_own(mut self) -> Self {
+        if let Some(tensor) = self.flex_mut().filter(|tensor| !tensor.is_unique()) {
+            *tensor = cpu::compact(tensor);
+        }
+        self.contiguous()
+    }
+
     /// Whether some element of a plain value in the CPU's memory stands for many along an axis.
     pub(crate) fn is_spread(&self) -> bool {
         self.spread_axes().next().is_some()

@@ -109,6 +109,22 @@ fn cases() -> Vec<Case> {
         case(Conv { padding: vec![[-1, -2]], ..plain(1) }, &[1, 2, 8], &[3, 2, 2]),
         case(Conv { padding: vec![[3, -1]], input_dilation: vec![3], ..plain(1) }, &[1, 2, 4], &[3, 2, 3]),
         case(Conv { kernel_dilation: vec![2], padding: vec![[2, 2]], ..plain(1) }, &[1, 2, 6], &[3, 2, 3]),
+        case(
+            Conv { strides: vec![2], kernel_dilation: vec![2], padding: vec![[1, 3]], ..plain(1) },
+            &[2, 4, 12],
+            &[2, 4, 5],
+        ),
+        case(
+            Conv {
+                input_permutation: vec![1, 0, 2, 3],
+                kernel_permutation: vec![1, 0, 2, 3],
+                output_permutation: vec![1, 0, 2, 3],
+                padding: vec![[1, 0], [0, 1]],
+                ..plain(2)
+            },
+            &[5, 2, 6, 5],
+            &[5, 3, 4, 4],
+        ),
         case(plain(2), &[2, 3, 5, 6], &[4, 3, 3, 2]),
         case(plain(2), &[2, 3, 4, 4], &[5, 3, 1, 1]),
         case(Conv { padding: same(), ..plain(2) }, &[1, 9, 5, 5], &[2, 9, 3, 3]),

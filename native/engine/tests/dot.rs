@@ -145,7 +145,16 @@ fn gradients_flow_through() {
 
 #[test]
 fn a_product_does_not_depend_on_the_number_of_cores() {
-    for [rows, inner, columns] in [[300, 500, 200], [1, 3000, 1000], [40, 700, 900], [129, 400, 513]] {
+    let shapes = [
+        [300, 500, 200],
+        [1, 3000, 1000],
+        [40, 700, 900],
+        [129, 400, 513],
+        [129, 3000, 60],
+        [2, 9000, 260],
+        [64, 600, 130],
+    ];
+    for [rows, inner, columns] in shapes {
         let noise = |i: usize| f64::from((i as f32 * 0.618).sin());
         let matrix = |rows: usize, columns: usize| {
             let numbers: Vec<f64> = (0..rows * columns).map(noise).collect();

@@ -76,9 +76,21 @@ fn cases() -> Vec<(&'static [usize], Windows)> {
     ]
 }
 
+/// Rows of so many windows that neighbours are folded side by side.
+fn long_rows() -> Vec<(&'static [usize], Windows)> {
+    vec![
+        (&[3, 70], windows(&[1, 3], &[[0, 0], [2, 1]], &[1, 1], &[1, 1])),
+        (&[2, 77], windows(&[1, 2], &[[0, 0]; 2], &[1, 2], &[1, 1])),
+        (&[150], windows(&[3], &[[1, 4]], &[3], &[2])),
+        (&[2, 77], windows(&[1, 2], &[[0, 0], [-3, -2]], &[1, 2], &[1, 3])),
+        (&[3, 9, 37], windows(&[1, 2, 1], &[[0, 0], [1, 0], [0, 0]], &[1, 2, 1], &[1, 1, 1])),
+        (&[2, 2, 26, 41], windows(&[1, 1, 2, 2], &[[0, 0]; 4], &[1, 1, 2, 2], &[1; 4])),
+    ]
+}
+
 #[test]
 fn folds_every_type() {
-    for (shape, w) in cases() {
+    for (shape, w) in [cases(), long_rows()].concat() {
         let x: Vec<f64> = noise(5, shape.iter().product(), 3).iter().map(|n| n + 3.0).collect();
         let out = counts(shape, &w);
         for op in FOLDS {

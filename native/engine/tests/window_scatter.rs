@@ -57,6 +57,11 @@ fn adds_at_the_last_extremum_of_each_window() {
             (vec![4, 5], scatter(extremum, &[2, 3], &[[0, 1], [1, 1]], &[1, 2])),
             (vec![2, 5, 6, 3], scatter(extremum, &[1, 3, 2, 1], &[[0, 0], [1, 1], [-1, 0], [0, 0]], &[1, 2, 2, 1])),
             (vec![], scatter(extremum, &[], &[], &[])),
+            (vec![3, 70], scatter(extremum, &[1, 3], &[[0, 0], [0, 0]], &[1, 3])),
+            (vec![3, 5, 44], scatter(extremum, &[1, 2, 3], &[[0, 0], [0, 1], [1, 0]], &[1, 1, 1])),
+            (vec![2, 6, 4, 20], scatter(extremum, &[1, 2, 2, 1], &[[0, 0]; 4], &[1, 2, 2, 1])),
+            (vec![3, 2, 5, 1], scatter(extremum, &[1, 1, 5, 1], &[[0, 0]; 4], &[1, 1, 1, 1])),
+            (vec![4, 26], scatter(extremum, &[1, 2], &[[0, 0]; 2], &[1, 2])),
             (vec![200, 300], scatter(extremum, &[2, 2], &[[0, 0], [0, 0]], &[2, 2])),
         ];
         for (shape, op) in cases {

@@ -8,13 +8,13 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of the smallest block that is kept.
-const SMALLEST: usize = 128 << 10;
+const SMALLEST: usize = 16 << 10;
 
 /// Most bytes that are kept; larger blocks go back at once.
 const MOST: usize = 64 << 20;
 
 /// Most blocks that are kept.
-const SLOTS: usize = 64;
+const SLOTS: usize = 128;
 
 /// Large blocks start at a line of the cache, so that no vector lies across two.
 const LINE: usize = 64;

@@ -6,10 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ex_burn_engine::exec;
-use ex_burn_engine::passes::patterns;
+use ex_burn_engine::passes::{self, patterns};
 use ex_burn_engine::program::{Op, Program};
-use ex_burn_engine::{Device, Error, Result, TensorType};
+use ex_burn_engine::{Device, Error, Result, TensorType, exec};
 use rustler::{Atom, Env, Resource, ResourceArc, Term};
 
 use crate::boundary::{guard, guard_deep};
@@ -120,6 +119,12 @@ fn program_new(
         let executable = exec::Executable::optimised(&decode_deep("program", program)?, captures, &disabled)?;
         Ok(ResourceArc::new(Executable(Arc::new(executable))))
     })
+}
+
+/// The names of the passes over programs.
+#[rustler::nif]
+fn program_passes() -> Vec<&'static str> {
+    passes::names().collect()
 }
 
 /// Prepares a program from its JSON form.

@@ -6,14 +6,18 @@ defmodule ExBurn.Defn.LoweringTest do
   alias ExBurn.Defn.{Compiler, Lowering}
   alias ExBurn.{Error, NIF, Type}
 
-  # The text form of the program of `fun` over arguments like `args`.
+  # The text form of the program of `fun` over arguments like `args`, before the passes.
   defp program(fun, args, opts \\ []) do
     expr = Nx.Defn.jit_apply(fun, args, compiler: Nx.Defn.Debug)
 
     lowered =
       Lowering.lower(Nx.Defn.Composite.flatten_list([expr]), Enum.map(args, &Type.of/1), opts)
 
-    Map.put(lowered, :text, lowered |> Compiler.native() |> NIF.program_text() |> Error.unwrap!())
+    Map.put(
+      lowered,
+      :text,
+      lowered |> Compiler.native(NIF.program_passes()) |> NIF.program_text() |> Error.unwrap!()
+    )
   end
 
   test "a node used twice is emitted once" do

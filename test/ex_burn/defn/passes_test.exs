@@ -2,6 +2,7 @@ defmodule ExBurn.Defn.PassesTest do
   use ExUnit.Case, async: false
 
   alias ExBurn.Defn.{Compiler, Passes}
+  alias ExBurn.NIF
 
   doctest Passes
 
@@ -21,6 +22,11 @@ defmodule ExBurn.Defn.PassesTest do
     assert_raise ArgumentError, ~r/^passes: is \[:cse\], expected a keyword list/, fn ->
       Passes.disabled(passes: [:cse])
     end
+  end
+
+  test "the names are those of the engine" do
+    assert Enum.sort(Passes.names()) ==
+             NIF.program_passes() |> Enum.map(&String.to_atom/1) |> Enum.sort()
   end
 
   test "functions without each of the passes answer the same" do

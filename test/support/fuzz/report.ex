@@ -43,11 +43,5 @@ defmodule ExBurn.Fuzz.Report do
   @doc """
   The passes of the compiler.
   """
-  def passes do
-    module = Module.concat(ExBurn.Defn, Passes)
-
-    if Elixir.Code.ensure_loaded?(module) and function_exported?(module, :names, 0),
-      do: module.names(),
-      else: ~w(constant_folding cse dead_code algebraic layout fusion patterns hoisting liveness)a
-  end
+  defdelegate passes, to: ExBurn.Defn.Passes, as: :names
 end

@@ -63,11 +63,13 @@ defmodule ExBurn.Property.Tolerance do
     for x <- numbers, do: bound(x, fn _ -> part * largest(numbers) end)
   end
 
-  # The largest error of a rounding on the way: that of the type of the fewest digits.
+  # The largest error of a rounding on the way: that of the type of the fewest digits. A number by itself is an f32.
   defp eps(want, {_fun, args}) do
-    [want | Call.operands(args)]
-    |> Enum.reject(&Number.integer?(&1.type))
-    |> Enum.map(&Number.eps(&1.type))
+    numbers = for number when is_float(number) <- args, do: Nx.Type.infer(number)
+
+    ([want.type | numbers] ++ Enum.map(Call.operands(args), & &1.type))
+    |> Enum.reject(&Number.integer?/1)
+    |> Enum.map(&Number.eps/1)
     |> Enum.max()
   end
 

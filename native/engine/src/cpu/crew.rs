@@ -50,10 +50,7 @@ pub(super) fn share(helpers: usize, work: Work<'_>) {
     }
 }
 
-/// Threads that work at one time.
-pub(super) fn threads() -> usize {
-    rayon::current_num_threads()
-}
+pub(super) use crate::device::threads;
 
 static CREW: OnceLock<&'static Crew> = OnceLock::new();
 

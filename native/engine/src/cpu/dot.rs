@@ -1,5 +1,6 @@
 //! Products of batches of matrices.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::block::zeros;
@@ -28,21 +29,24 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(&rhs)?);
     let ([rows, inner], columns) = (left.shape, right.shape[1]);
     let count = left.count();
-    let mut out = zeros::<T>(count * rows * columns);
     let matrix = rows * columns;
+    let mut out = Vec::with_capacity(count * matrix);
+    let places = &mut out.spare_capacity_mut()[..count * matrix];
     if rows * columns * inner < 2 * GRAIN || count >= 2 * threads() {
         let together = (GRAIN / (matrix * inner).max(1)).max(1);
-        chunks(&mut out, together * matrix, &|number, part| {
+        chunks(places, together * matrix, &|number, part| {
             for (i, out) in part.chunks_exact_mut(matrix.max(1)).enumerate() {
                 let place = number * together + i;
-                multiply(out, columns, left.matrix(place), right.matrix(place), false);
+                fill(out, left.matrix(place), right.matrix(place));
             }
         });
     } else {
-        for (place, out) in out.chunks_exact_mut(matrix).enumerate() {
+        for (place, out) in places.chunks_exact_mut(matrix).enumerate() {
             large(out, left.matrix(place), right.matrix(place), rows, columns);
         }
     }
+    // SAFETY: each matrix of the result is written.
+    unsafe { out.set_len(count * matrix) };
     let shape: Vec<usize> = lhs.shape()[..lhs.rank() - 1].iter().copied().chain([columns]).collect();
     Ok(value(&shape, out))
 }
@@ -57,8 +61,30 @@ pub(super) fn in_rows(rhs: &Value, rows: usize) -> Value {
     if is_transposed && rows >= ROWS { rhs.clone().contiguous() } else { rhs.clone() }
 }
 
+/// One product in memory that is as large as it.
+fn fill<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
+    let target = Target::fresh(out, lhs.rows(), rhs.columns());
+    // SAFETY: the target is all there is.
+    unsafe { target.write(0, lhs, rhs, false) };
+}
+
+/// The fewest rows that a part of a product may have when there are `columns`, or the other way round. `gemm` sums in another
+/// order where there is one row, where rows times columns are at most 256, and where neither are more than 64.
+fn fewest(columns: usize) -> usize {
+    if columns > 64 { 16 } else { 65.max(256 / columns + 1) }
+}
+
+/// The length of parts of `whole` rows that meet `columns`, or the other way round: at least `least`, a multiple of `unit`, and
+/// such that all are summed as the whole is.
+fn length(whole: usize, least: usize, unit: usize, columns: usize) -> usize {
+    let fewest = fewest(columns);
+    let is_right = |part: &usize| matches!(whole % part, rest if rest == 0 || rest >= fewest);
+    let first = least.max(fewest).next_multiple_of(unit);
+    (first..whole).step_by(unit).find(is_right).unwrap_or(whole)
+}
+
 /// One product on all cores. Each element is summed alike however the rows or columns are shared out.
-fn large<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
+fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
     if rows == 1 && rhs.is_in_rows() {
         return by_lines(out, lhs, rhs);
     }
@@ -67,16 +93,16 @@ fn large<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: u
     }
     // Two shares for each thread, so that none waits long for the last; but a small product is soon done.
     let shares = if rows * columns * lhs.columns() < 64 * GRAIN { threads() } else { 2 * threads() };
-    let share = rows.div_ceil(shares).next_multiple_of(16).max(ROWS);
+    let share = length(rows, rows.div_ceil(shares).max(ROWS), 16, columns);
     chunks(out, share * columns, &|number, part| {
         let count = part.len() / columns;
-        multiply(part, columns, lhs.part(number * share, count), rhs, false);
+        fill(part, lhs.part(number * share, count), rhs);
     });
 }
 
 /// One row by a matrix that is read in the order of the memory: each task multiplies some of its rows, for all columns.
 /// The number of tasks depends on the sizes alone, and so does the sum.
-fn by_lines<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
+fn by_lines<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
     let (inner, columns) = (lhs.columns(), out.len());
     let part = inner.div_ceil(LINE_TASKS).next_multiple_of(8);
     let mut sums = zeros::<T>(inner.div_ceil(part) * columns);
@@ -84,17 +110,25 @@ fn by_lines<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
         let (first, count) = (number * part, part.min(inner - number * part));
         multiply(sums, columns, lhs.across(first, count), rhs.part(first, count), false);
     });
-    let (first, others) = sums.split_at(columns);
-    out.copy_from_slice(first);
+    let (first, others) = sums.split_at_mut(columns);
     for sums in others.chunks_exact(columns) {
-        out.iter_mut().zip(sums).for_each(|(sum, &part)| *sum = *sum + part);
+        first.iter_mut().zip(sums).for_each(|(sum, &part)| *sum = *sum + part);
     }
+    out.write_copy_of_slice(first);
 }
 
 /// Few rows: each task computes some columns of all.
-fn by_columns<T: Real>(out: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
-    let target = Target::new(out, rows, columns, columns);
-    let part = columns.div_ceil(2 * threads()).next_multiple_of(COLUMNS);
+fn by_columns<T: Real>(
+    out: &mut [MaybeUninit<T>],
+    lhs: Matrix<'_, T>,
+    rhs: Matrix<'_, T>,
+    rows: usize,
+    columns: usize,
+) {
+    let target = Target::fresh(out, rows, columns);
+    let least = columns.div_ceil(threads());
+    // A single row is not multiplied by `gemm`.
+    let part = if rows == 1 { least.next_multiple_of(COLUMNS) } else { length(columns, least, COLUMNS, rows) };
     let next = AtomicUsize::new(0);
     share(threads().min(columns.div_ceil(part)) - 1, &|| {
         loop {

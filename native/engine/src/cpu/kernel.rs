@@ -12,10 +12,14 @@ use crate::types::Type;
 use crate::value::Value;
 
 /// A function of one element, as a loop.
-pub(crate) struct Map<T, R>(Box<dyn Fn(&[T], &mut [MaybeUninit<R>]) + Send + Sync>);
+pub(crate) struct Map<T, R>(Box<MapLoop<T, R>>);
 
 /// A function of two elements, as a loop.
-pub(crate) struct Zip<A, B, R>(Box<dyn Fn(&[A], &[B], &mut [MaybeUninit<R>]) + Send + Sync>);
+pub(crate) struct Zip<A, B, R>(Box<ZipLoop<A, B, R>>);
+
+type MapLoop<T, R> = dyn Fn(&[T], &mut [MaybeUninit<R>]) + Send + Sync;
+
+type ZipLoop<A, B, R> = dyn Fn(&[A], &[B], &mut [MaybeUninit<R>]) + Send + Sync;
 
 /// A loop over elements whose types only it knows.
 pub(crate) struct Kernel {

@@ -45,7 +45,7 @@ pub(crate) use scan::{Pair, scan, scan_gradient};
 pub(crate) use sort::{argsort, sort};
 pub(crate) use take::take;
 pub(crate) use view::View;
-pub(crate) use window::{Share, WindowAxis, extrema, fold_windows, window_gradient};
+pub(crate) use window::{Share, WindowAxis, add_at_extrema, extrema, fold_windows, window_gradient};
 
 use burn_flex::{FlexTensor, Layout};
 use burn_std::Bytes;

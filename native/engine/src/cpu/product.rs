@@ -1,6 +1,7 @@
 //! Products of matrices that are parts of larger ones.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 use gemm::Parallelism;
 use num_traits::Float;
@@ -56,6 +57,10 @@ impl<'a, T> Matrix<'a, T> {
         let corners = [Some(0), ends[0], ends[1], ends[0].zip(ends[1]).and_then(|(a, b)| a.checked_add(b))];
         assert!(rows == 0 || columns == 0 || corners.into_iter().all(inside), "a matrix needs more elements");
         Self { elements, start, rows, columns, row_step, column_step }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
     }
 
     pub(super) fn columns(&self) -> usize {
@@ -126,6 +131,16 @@ impl<'a, T: Real> Target<'a, T> {
         Self { start: into.as_mut_ptr(), rows, columns, step, elements: PhantomData }
     }
 
+    /// A place for `rows` whole rows of `columns` elements in memory that nobody has written yet.
+    ///
+    /// # Panics
+    ///
+    /// When `into` is too short.
+    pub(super) fn fresh(into: &'a mut [MaybeUninit<T>], rows: usize, columns: usize) -> Self {
+        assert!(rows * columns <= into.len(), "a product needs more memory");
+        Self { start: into.as_mut_ptr().cast(), rows, columns, step: columns, elements: PhantomData }
+    }
+
     /// Writes `lhs * rhs` to the columns from column `first` on; with `add`, adds it to what is there.
     ///
     /// # Panics
@@ -134,17 +149,21 @@ impl<'a, T: Real> Target<'a, T> {
     ///
     /// # Safety
     ///
-    /// No other thread writes to these columns at the same time.
+    /// No other thread writes to these columns at the same time. With `add`, they are written already.
     pub(super) unsafe fn write(&self, first: usize, lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, add: bool) {
         assert!(lhs.columns == rhs.rows, "the inner lengths of a product differ");
         assert!(lhs.rows == self.rows && first + rhs.columns <= self.columns, "a product is larger than its place");
         if lhs.rows == 0 || rhs.columns == 0 {
             return;
         }
-        if lhs.rows == 1 && rhs.is_in_rows() && lhs.columns > 0 {
-            // SAFETY: the target holds a row of so many columns from the first on, which nobody else writes to.
+        if lhs.rows == 1 && lhs.columns > 0 && (rhs.is_in_rows() || rhs.row_step == 1 && lhs.column_step == 1) {
+            if !add {
+                // SAFETY: the target holds a row of so many columns from the first on, which nobody else writes to.
+                (0..rhs.columns).for_each(|i| unsafe { self.start.add(first + i).write(T::zero()) });
+            }
+            // SAFETY: as above, and the row is written.
             let row = unsafe { std::slice::from_raw_parts_mut(self.start.add(first), rhs.columns) };
-            return combine_rows(row, lhs, rhs, add);
+            return if rhs.is_in_rows() { combine_rows(row, lhs, rhs) } else { meet_columns(row, lhs, rhs) };
         }
         let alpha = if add { T::one() } else { T::zero() };
         // SAFETY: `Matrix` and the assertions above make sure that each matrix lies inside of its slice, and the target
@@ -179,28 +198,23 @@ impl<'a, T: Real> Target<'a, T> {
 /// Rows that are added at a time: as many streams as the processor follows.
 const STREAMS: usize = 8;
 
-/// The product of one row and a matrix whose rows are lines of memory, each of which is read once, in order.
-fn combine_rows<T: Real>(into: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, add: bool) {
-    if !add {
-        into.fill(T::zero());
-    }
+/// Adds the product of one row and a matrix whose rows are lines of memory, each of which is read once, in order.
+fn combine_rows<T: Real>(into: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
     let factor = |i: usize| lhs.elements[lhs.start.wrapping_add_signed(lhs.column_step * i as isize)];
+    let row = |i: usize| rhs.row(i).unwrap_or_default();
     let whole = rhs.rows / STREAMS * STREAMS;
-    for first in (0..whole).step_by(STREAMS) {
-        let rows: [&[T]; STREAMS] = std::array::from_fn(|k| rhs.row(first + k).unwrap_or_default());
-        let factors: [T; STREAMS] = std::array::from_fn(|k| factor(first + k));
-        vectorized(
-            #[inline(always)]
-            || add_rows(into, rows, factors),
-        );
-    }
-    for number in whole..rhs.rows {
-        let (row, factor) = (rhs.row(number).unwrap_or_default(), factor(number));
-        vectorized(
-            #[inline(always)]
-            || into.iter_mut().zip(row).for_each(|(sum, &x)| *sum = x.mul_add(factor, *sum)),
-        );
-    }
+    vectorized(
+        #[inline(always)]
+        || {
+            for first in (0..whole).step_by(STREAMS) {
+                add_rows(into, std::array::from_fn(|k| row(first + k)), std::array::from_fn(|k| factor(first + k)));
+            }
+            for number in whole..rhs.rows {
+                let (row, factor) = (row(number), factor(number));
+                into.iter_mut().zip(row).for_each(|(sum, &x)| *sum = x.mul_add(factor, *sum));
+            }
+        },
+    );
 }
 
 #[inline(always)]
@@ -212,4 +226,36 @@ fn add_rows<T: Real>(into: &mut [T], rows: [&[T]; STREAMS], factors: [T; STREAMS
         let second = f[i].mul_add(factors[5], e[i] * factors[4]) + h[i].mul_add(factors[7], g[i] * factors[6]);
         into[i] = into[i] + (first + second);
     }
+}
+
+/// Adds the product of one row, which is a line of memory, and a matrix whose columns are.
+fn meet_columns<T: Real>(into: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
+    let Some(row) = lhs.row(0) else { return };
+    let column = rhs.transposed();
+    vectorized(
+        #[inline(always)]
+        || {
+            for (number, sum) in into.iter_mut().enumerate() {
+                *sum = *sum + product_of_lines(row, column.row(number).unwrap_or_default());
+            }
+        },
+    );
+}
+
+/// Sums that run side by side.
+const SUMS: usize = 64;
+
+#[inline(always)]
+fn product_of_lines<T: Real>(a: &[T], b: &[T]) -> T {
+    let mut sums = [T::zero(); SUMS];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<SUMS>(), b.as_chunks::<SUMS>());
+    for (a, b) in a.iter().zip(b) {
+        (0..SUMS).for_each(|k| sums[k] = a[k].mul_add(b[k], sums[k]));
+    }
+    let mut width = SUMS;
+    while width > 1 {
+        width /= 2;
+        (0..width).for_each(|k| sums[k] = sums[k] + sums[k + width]);
+    }
+    a_rest.iter().zip(b_rest).fold(sums[0], |sum, (&a, &b)| a.mul_add(b, sum))
 }

@@ -39,7 +39,9 @@ fn need(call: &Call<'_>) -> usize {
         return 0;
     }
     let widest = widest(call);
-    let copied = |value: &&Value| value.dtype().size() < widest || value.is_spread();
+    // A region reads its operands a block at a time.
+    let copies = !matches!(call.op, Op::Fused(_));
+    let copied = |value: &&Value| copies && (value.dtype().size() < widest || value.is_spread());
     let operands = call.inputs.iter().filter(copied).map(|value| bytes(&value.shape(), widest));
     let results = call.outputs.iter().map(|out| bytes(&out.shape, out.dtype.size()));
     operands.chain(results).fold(0, usize::saturating_add)

@@ -1,8 +1,6 @@
 //! Sums at the extrema of windows: the gradient of a pool.
 
-use burn_backend::tensor::IndexingUpdateOp;
-
-use crate::cpu::{self, WindowAxis, for_number};
+use crate::cpu::{self, WindowAxis};
 use crate::error::Result;
 use crate::ops::gradient::with_gradient;
 use crate::ops::promote::merge;
@@ -37,15 +35,17 @@ pub(super) fn scatter(attrs: &WindowScatter, mut call: Call<'_>) -> Result<Value
     )
 }
 
-/// What windows choose.
+/// What windows choose from.
 #[derive(Clone)]
 struct Pool {
     /// What padding makes of the tensor.
     padding: Vec<PaddedAxis>,
     /// What undoes it.
     cropping: Vec<PaddedAxis>,
-    /// For each window, the row-major position in the padded tensor.
-    places: Value,
+    /// The tensor with its padding.
+    x: Value,
+    axes: Vec<WindowAxis>,
+    extremum: Extremum,
 }
 
 impl Pool {
@@ -57,42 +57,29 @@ impl Pool {
         let cropping = padded_axes(call, &lengths(&padding), &config(-1))?;
         let dtype = merge(x.dtype(), init.dtype());
         let x = pad_with(cast(x, dtype)?, cast(init.reshape(&[]), dtype)?, &padding);
-        let places = places(call, &attrs.windows, attrs.extremum, &x)?;
-        Ok(Self { padding, cropping, places })
+        let unpadded = Windows { padding: vec![[0, 0]; x.rank()], ..attrs.windows.clone() };
+        let axes = window_axes(call, &unpadded, &x.shape())?;
+        Ok(Self { padding, cropping, x, axes, extremum: attrs.extremum })
     }
 
     /// `init` with each source added at its place.
     fn add(&self, source: Value, init: Value, out: Type) -> Result<Value> {
-        let (dtype, padded) = (compute_type(out), lengths(&self.padding));
-        let line = [self.places.len()];
-        let (source, init) = (cast(source.reshape(&line), dtype)?, cast(init.reshape(&[]), dtype)?);
-        let start = init.clone().reshape(&[1]).expand(&[padded.iter().product()]);
-        let sums = match source.is_empty() {
-            true => start,
-            false => start.select_assign(0, self.places.clone().reshape(&line), source, IndexingUpdateOp::Add),
-        };
-        cast(pad_with(sums.reshape(&padded), init, &self.cropping), out)
+        let dtype = compute_type(out);
+        let (source, init) = (cast(source, dtype)?, cast(init.reshape(&[]), dtype)?);
+        let sums = cpu::add_at_extrema(&self.x, &self.axes, self.extremum, &source, &init)?;
+        cast(pad_with(sums, init, &self.cropping), out)
     }
 
     /// What `g` has at each place, nothing in the padding.
     fn take(&self, g: Value, counts: &[usize]) -> Result<Value> {
         let nothing = Value::full(&TensorType::new(g.dtype(), []), 0.0, &g.device())?;
         let padded = pad_with(g, nothing, &self.padding);
+        let places = cpu::extrema(&self.x, &self.axes, self.extremum)?;
         let line = [padded.len()];
-        Ok(padded.reshape(&line).select(0, self.places.clone().reshape(&[self.places.len()])).reshape(counts))
+        Ok(padded.reshape(&line).select(0, places.clone().reshape(&[places.len()])).reshape(counts))
     }
 }
 
 fn lengths(axes: &[PaddedAxis]) -> Vec<usize> {
     axes.iter().map(|axis| axis.length).collect()
-}
-
-/// Where each window of a padded tensor has its extremum.
-fn places(call: &Call<'_>, windows: &Windows, extremum: Extremum, x: &Value) -> Result<Value> {
-    let unpadded = Windows { padding: vec![[0, 0]; x.rank()], ..windows.clone() };
-    let axes: Vec<WindowAxis> = window_axes(call, &unpadded, &x.shape())?;
-    for_number!(x.dtype(), T => cpu::extrema::<T>(x, &axes, match extremum {
-        Extremum::Max => |new, best| new >= best,
-        Extremum::Min => |new, best| new <= best,
-    }))
 }

@@ -100,8 +100,8 @@ impl<'a> Invariant<'a> {
     /// Whether something that stays in the loop reads a value.
     fn is_read(&self, id: usize) -> bool {
         let stays = |i: &usize| !self.moved.iter().any(|(moved, _)| moved == i) || self.is_view(*i);
-        let readers = (0..self.body.instructions.len()).filter(|&i| self.body.instructions[i].inputs.contains(&id));
-        self.body.outputs.contains(&id) || readers.filter(stays).next().is_some()
+        let mut readers = (0..self.body.instructions.len()).filter(|&i| self.body.instructions[i].inputs.contains(&id));
+        self.body.outputs.contains(&id) || readers.any(|i| stays(&i))
     }
 
     fn is_view(&self, i: usize) -> bool {

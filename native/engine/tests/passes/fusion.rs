@@ -1,5 +1,7 @@
 //! Fusion: which operations run as one, and what they answer.
 
+use std::slice::from_ref;
+
 use ex_burn_engine::program::{Axis, Binary, Fold, Op, Program, Unary};
 use ex_burn_engine::{Type, Value};
 
@@ -42,7 +44,7 @@ fn softmax_is_one_operation() {
     {
         let (program, x) = (softmax(shape, keep_axes), random(1, &shape));
         assert_eq!(names(&optimised(&program, &[])), ["fused"], "{shape:?}");
-        let got = same(&program, &[x.clone()]);
+        let got = same(&program, from_ref(&x));
         assert_close("softmax", &numbers(&got[0]), &softmax_of(&numbers(&x), shape[1]), 1e-6);
     }
 }
@@ -50,7 +52,7 @@ fn softmax_is_one_operation() {
 #[test]
 fn rows_too_long_for_a_buffer_are_folded_before_they_are_read() {
     let (program, x) = (softmax([2, 40_000], true), random(2, &[2, 40_000]));
-    let got = same(&program, &[x.clone()]);
+    let got = same(&program, from_ref(&x));
     assert_close("softmax", &numbers(&got[0]), &softmax_of(&numbers(&x), 40_000), 1e-6);
 }
 
@@ -91,7 +93,7 @@ fn sums_of_all_elements_end_a_region() {
         let program = b.finish(&[sum]);
         assert_eq!(names(&optimised(&program, &[])), ["fused"]);
         let x = random(9, &[len]);
-        let got = crate::builder::run(&optimised(&program, &[]), &[x.clone()]);
+        let got = crate::builder::run(&optimised(&program, &[]), from_ref(&x));
         let want: f64 = numbers(&x).iter().map(|x| f64::from((x * x) as f32)).sum();
         assert_close("sum", &numbers(&got[0]), &[want], 1e-6 * want);
     }
@@ -162,7 +164,7 @@ fn a_vector_as_long_as_the_rows_are_many_is_no_column() {
     let exp = b.unary(Unary::Exp, moved);
     let program = b.finish(&[exp]);
     let x = random(12, &[16, 16]);
-    let got = same(&program, &[x.clone()]);
+    let got = same(&program, from_ref(&x));
     let x = numbers(&x);
     let sums: Vec<f64> = x.chunks(16).map(|row| row.iter().sum()).collect();
     let want: Vec<f64> = (0..256).map(|i| (x[i] - sums[i % 16]).exp()).collect();

@@ -1,6 +1,6 @@
 //! What the passes before fusion make of programs, in their text form.
 
-use ex_burn_engine::program::{Axes, Binary, Dot, Fold, Iota, Op, Program, Reduce, Unary, While};
+use ex_burn_engine::program::{Axes, Binary, Dot, Fold, Iota, Op, Program, Unary, While};
 use ex_burn_engine::{Type, passes};
 
 use crate::builder::{Builder, same};
@@ -98,11 +98,10 @@ fn transposes_go_into_contractions_and_reductions() {
     let attrs = Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] };
     let product = b.emit(Op::Dot(attrs), &[0, right], ty(F32, &[2, 4]));
     let turned = turn(&mut b, product, &[4, 2]);
-    let back = turn(&mut b, turned, &[2, 4]);
-    let again = turn(&mut b, back, &[4, 2]);
-    let sum =
-        b.emit(Op::Reduce(Reduce { fold: Fold::Sum, axes: Some(vec![0]), keep_axes: false }), &[again], ty(F32, &[2]));
-    let program = b.finish(&[sum]);
+    // Read twice, so that the product stays as it is.
+    let rows = b.reduce(Fold::Sum, product, &[0], false);
+    let sum = b.reduce(Fold::Sum, turned, &[0], false);
+    let program = b.finish(&[sum, rows]);
     let text = after("layout", &program);
     assert!(
         text.contains("dot(%0, %1) {lhs_batch: [], lhs_contract: [1], rhs_batch: [], rhs_contract: [1]}"),
@@ -112,6 +111,22 @@ fn transposes_go_into_contractions_and_reductions() {
     // Rows of 0..6 by columns of 0..12, summed: 0..3 meets 3i..3i+3.
     let got = same(&program, &[iota(F32, &[2, 3]), iota(F32, &[4, 3])]);
     assert_eq!(numbers(&got[0]), [74.0, 272.0]);
+}
+
+#[test]
+fn a_transposed_product_is_that_of_the_exchanged_operands() {
+    let mut b = Builder::new(&[ty(F32, &[2, 3]), ty(F32, &[3, 4])]);
+    let attrs = Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] };
+    let product = b.emit(Op::Dot(attrs), &[0, 1], ty(F32, &[2, 4]));
+    let turned = b.emit(Op::Transpose(Axes { axes: vec![1, 0] }), &[product], ty(F32, &[4, 2]));
+    let program = b.finish(&[turned]);
+    let text = after("layout", &program);
+    assert!(
+        text.contains("dot(%1, %0) {lhs_batch: [], lhs_contract: [0], rhs_batch: [], rhs_contract: [1]}\n  return %3"),
+        "{text}"
+    );
+    let got = same(&program, &[iota(F32, &[2, 3]), iota(F32, &[3, 4])]);
+    assert_eq!(numbers(&got[0]), [20.0, 56.0, 23.0, 68.0, 26.0, 80.0, 29.0, 92.0]);
 }
 
 #[test]

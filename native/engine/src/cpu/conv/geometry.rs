@@ -20,6 +20,23 @@ pub(crate) struct Geometry {
     /// Elements of one window, with the channels of one group.
     pub(super) window: usize,
     axes: Vec<Steps>,
+    /// What a window is made of that lies inside of the image whole.
+    pub(super) runs: Vec<Run>,
+    /// The same as single elements of the image, where runs are so short that it takes longer to copy them.
+    pub(super) elements: Vec<usize>,
+}
+
+/// Runs of fewer elements are copied by single elements.
+const SHORT: usize = 16;
+
+/// Neighbouring elements of a window that neighbour each other in the image too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// The first of them in the window.
+    pub(super) to: usize,
+    /// The first of them in the image, counted from the window's first element.
+    pub(super) from: usize,
+    pub(super) length: usize,
 }
 
 /// A spatial axis.
@@ -32,6 +49,8 @@ struct Steps {
     tap: usize,
     /// Windows from one place of this axis to the next.
     window: usize,
+    /// The places of windows that lie inside of the image whole.
+    whole: Range<usize>,
 }
 
 impl Geometry {
@@ -45,7 +64,7 @@ impl Geometry {
     ) -> Self {
         let (mut image, mut window, mut windows) = (groups * group_channels, group_channels, 1);
         let steps = |axis: WindowAxis| {
-            let steps = Steps { axis, place: image, tap: window, window: windows };
+            let steps = Steps { axis, place: image, tap: window, window: windows, whole: axis.whole() };
             image *= axis.length;
             window *= axis.size;
             windows *= axis.count;
@@ -53,7 +72,10 @@ impl Geometry {
         };
         let mut axes: Vec<Steps> = spatial.into_iter().rev().map(steps).collect();
         axes.reverse();
-        Self { batch, groups, group_channels, group_outputs, image, windows, window, axes }
+        let runs = runs(&axes, groups == 1, group_channels);
+        let short = runs.iter().filter(|run| run.length < SHORT);
+        let elements = short.flat_map(|run| run.from..run.from + run.length).collect();
+        Self { batch, groups, group_channels, group_outputs, image, windows, window, axes, runs, elements }
     }
 
     pub(super) fn channels(&self) -> usize {
@@ -70,15 +92,51 @@ impl Geometry {
         [self.batch].into_iter().chain(counts).chain([self.outputs()]).collect()
     }
 
+    /// Whether few windows hold many elements each, as where a kernel's gradient is written as a convolution.
+    pub(super) fn is_long(&self) -> bool {
+        self.groups == 1 && self.window > self.batch * self.windows && !self.is_pointwise()
+    }
+
+    /// The convolution whose kernel has this one's result as its gradient: what this one's kernel and result are along an
+    /// axis changes places, as batch and channels of the images do.
+    pub(super) fn exchanged(&self) -> Self {
+        let spatial = self.axes.iter().map(|steps| steps.axis.exchanged()).collect();
+        let images = self.group_channels;
+        Self::new(images, spatial, 1, self.batch, self.group_outputs)
+    }
+
     /// Whether each window is one pixel, so that the images already are a matrix of windows.
     pub(super) fn is_pointwise(&self) -> bool {
         self.groups == 1 && self.axes.iter().all(|steps| steps.axis.is_identity())
     }
 
+    /// The first element of window `window`, how many windows from it on, side by side, lie inside of the image whole, and
+    /// how far apart those begin. `None` when it does not.
+    pub(super) fn whole(&self, window: usize) -> Option<(usize, usize, usize)> {
+        let (mut first, mut rest, mut last) = (0, window, (1, 0));
+        for steps in &self.axes {
+            let number = rest / steps.window;
+            rest %= steps.window;
+            if !steps.whole.contains(&number) {
+                return None;
+            }
+            let place = (number * steps.axis.stride) as i64 - steps.axis.low;
+            first += usize::try_from(place).ok()? * steps.place;
+            last = (steps.whole.end - number, steps.axis.stride * steps.place);
+        }
+        Some((first, last.0, last.1))
+    }
+
     /// Calls `visit(window element, image element, length)` for the runs that make up window `window` of group `group`, in
     /// order; runs outside of the image have no image element.
     pub(super) fn visit(&self, window: usize, group: usize, visit: &mut impl FnMut(usize, Option<usize>, usize)) {
-        self.visit_axis(0, window, (0, group * self.group_channels), visit);
+        let channel = group * self.group_channels;
+        match self.whole(window) {
+            Some((first, ..)) => {
+                self.runs.iter().for_each(|run| visit(run.to, Some(first + channel + run.from), run.length));
+            }
+            None => self.visit_axis(0, window, (0, channel), visit),
+        }
     }
 
     fn visit_axis(
@@ -122,4 +180,25 @@ impl Steps {
             visit(to + taps.start * self.tap, from, taps.len() * self.tap);
         }
     }
+}
+
+/// What windows are made of that lie inside of the image whole. With one group, neighbours on the last axis lie side by
+/// side.
+fn runs(axes: &[Steps], is_one_group: bool, channels: usize) -> Vec<Run> {
+    let (axes, length) = match axes.split_last() {
+        Some((last, outer)) if is_one_group && last.axis.is_dense() => (outer, last.axis.size * channels),
+        _ => (axes, channels),
+    };
+    let mut runs = vec![Run { to: 0, from: 0, length }];
+    for Steps { axis, place, tap, .. } in axes {
+        let along = |run: Run| {
+            (0..axis.size).map(move |number| Run {
+                to: run.to + number * tap,
+                from: run.from + number * axis.dilation * place,
+                length,
+            })
+        };
+        runs = runs.into_iter().flat_map(along).collect();
+    }
+    runs
 }

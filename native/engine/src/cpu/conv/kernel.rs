@@ -2,10 +2,11 @@
 //!
 //! Windows are copied side by side into a small matrix that stays in cache, which is multiplied by the kernel.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::Geometry;
-use crate::cpu::block::zeros;
+use crate::cpu::block::{put_all, zeros};
 use crate::cpu::crew::threads;
 use crate::cpu::product::{Matrix, Real, multiply};
 use crate::cpu::tasks::chunks;
@@ -24,9 +25,24 @@ const PARTS: usize = 8;
 
 /// The images `x` `[batch, spatial.., channels]` with the kernel `k` `[spatial.., channels of a group, outputs]`.
 pub(crate) fn convolve<T: Real>(geometry: &Geometry, x: &Value, k: &Value) -> Result<Value> {
+    if geometry.is_long() {
+        return convolve_long::<T>(geometry, x, k);
+    }
     let [x, k] = [x.clone().contiguous(), k.clone().contiguous()];
     let y = geometry.forward::<T>(memory(&x)?.storage(), memory(&k)?.storage());
     Ok(value(&geometry.output_shape(), y))
+}
+
+/// [`convolve`] as the gradient of a kernel: a long sum of products of short windows, which all cores share.
+fn convolve_long<T: Real>(geometry: &Geometry, x: &Value, k: &Value) -> Result<Value> {
+    let last = x.rank() - 1;
+    let by_channel: Vec<usize> = [last].into_iter().chain(1..last).chain([0]).collect();
+    let taps_inside: Vec<usize> = [last - 1].into_iter().chain(0..last - 1).chain([last]).collect();
+    let [x, k] = [x.clone().permute(&by_channel).contiguous(), k.clone().permute(&taps_inside).contiguous()];
+    let y = geometry.exchanged().kernel_gradient::<T>(memory(&x)?.storage(), memory(&k)?.storage());
+    let mut shape = geometry.output_shape();
+    shape[..last].rotate_left(1);
+    Ok(value(&shape, y).permute(&taps_inside))
 }
 
 /// The gradient of the images from the gradient `g` of the result.
@@ -198,15 +214,49 @@ impl Geometry {
             let channels = self.channels();
             return Matrix::new(&x[rows.start * channels..], rows.len(), channels, channels);
         }
-        buffer.resize(rows.len() * self.window, T::zero());
-        for (row, window) in rows.clone().zip(buffer.chunks_exact_mut(self.window)) {
+        let len = rows.len() * self.window;
+        buffer.clear();
+        buffer.reserve(len);
+        self.copy_windows(x, rows.clone(), group, &mut buffer.spare_capacity_mut()[..len]);
+        // SAFETY: each element of each window has been written above.
+        unsafe { buffer.set_len(len) };
+        Matrix::new(buffer, rows.len(), self.window, self.window)
+    }
+
+    /// Writes the windows `rows`, all elements of each.
+    fn copy_windows<T: Real>(&self, x: &[T], rows: Range<usize>, group: usize, windows: &mut [MaybeUninit<T>]) {
+        let (mut row, channel) = (rows.start, group * self.group_channels);
+        let mut windows = windows.chunks_exact_mut(self.window);
+        while row < rows.end {
             let image = &x[row / self.windows * self.image..][..self.image];
-            self.visit(row % self.windows, group, &mut |to, from, length| match from {
-                Some(from) => window[to..][..length].copy_from_slice(&image[from..][..length]),
-                None => window[to..][..length].fill(T::zero()),
+            let whole = self.whole(row % self.windows);
+            let count = whole.map_or(1, |(_, count, _)| count.min(rows.end - row));
+            for (i, window) in windows.by_ref().take(count).enumerate() {
+                match whole {
+                    Some((first, _, step)) => self.copy_whole(&image[first + channel + i * step..], window),
+                    None => self.copy_part(image, row % self.windows, group, window),
+                }
+            }
+            row += count;
+        }
+    }
+
+    /// Copies a window that lies inside of the image whole, which goes on from the window's first element.
+    fn copy_whole<T: Real>(&self, image: &[T], window: &mut [MaybeUninit<T>]) {
+        if self.elements.is_empty() {
+            self.runs.iter().for_each(|run| {
+                put_all(&mut window[run.to..][..run.length], &image[run.from..][..run.length]);
             });
         }
-        Matrix::new(buffer, rows.len(), self.window, self.window)
+        window.iter_mut().zip(&self.elements).for_each(|(to, &from)| *to = MaybeUninit::new(image[from]));
+    }
+
+    /// Copies window `number`, with zeros for what is not in the image.
+    fn copy_part<T: Real>(&self, image: &[T], number: usize, group: usize, window: &mut [MaybeUninit<T>]) {
+        self.visit(number, group, &mut |to, from, length| match from {
+            Some(from) => put_all(&mut window[to..][..length], &image[from..][..length]),
+            None => window[to..][..length].fill(MaybeUninit::new(T::zero())),
+        });
     }
 
     /// Calls `visit(row, element of the window, pixel)` for the pixels of each window, with all their channels.

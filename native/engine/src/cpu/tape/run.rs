@@ -87,9 +87,14 @@ impl Tape {
 
     pub(super) fn task(&self) -> usize {
         match self.is_long() {
-            true => (self.row / 8).clamp(CHUNK, 4 * CHUNK).next_multiple_of(BLOCK),
-            false => (CHUNK / self.row).max(1).next_multiple_of(self.block_rows()),
+            true => (self.row / 8).clamp(self.least(), 4 * CHUNK).next_multiple_of(BLOCK),
+            false => (self.least() / self.row).max(1).next_multiple_of(self.block_rows()),
         }
+    }
+
+    /// Fewest elements that are worth a task: fewer, the more is done to each.
+    fn least(&self) -> usize {
+        (2 * CHUNK / self.steps.len().max(1)).clamp(2 * BLOCK, CHUNK)
     }
 
     /// Rows of a block.

@@ -39,6 +39,12 @@ impl WindowAxis {
         Some(Self { length, spread, size, stride, dilation, low, count: room / stride + 1 })
     }
 
+    /// The axis where numbers of windows and of elements in a window have changed places.
+    pub(crate) fn exchanged(self) -> Self {
+        let Self { size, stride, dilation, count, .. } = self;
+        Self { size: count, stride: dilation, dilation: stride, count: size, ..self }
+    }
+
     /// Whether each window is one element and each element one window.
     pub(crate) fn is_identity(&self) -> bool {
         self.size == 1 && self.stride == 1 && self.spread == 1 && self.low == 0 && self.count == self.length
@@ -71,5 +77,21 @@ impl WindowAxis {
         let first = (window * self.stride) as i64 - self.low;
         let clip = |tap: i64| tap.clamp(0, self.size as i64) as usize;
         clip(-first)..clip(self.length as i64 - first)
+    }
+
+    /// The windows all of whose elements exist, when no two neighbours [lie apart](Self::spread).
+    pub(crate) fn whole(&self) -> Range<usize> {
+        let extent = ((self.size - 1) * self.dilation) as i64;
+        let before = |place: i64| usize::try_from(place).map_or(0, |place| place / self.stride + 1).min(self.count);
+        let end = if self.spread == 1 { before(self.length as i64 - 1 + self.low - extent) } else { 0 };
+        before(self.low - 1).min(end)..end
+    }
+
+    /// Which elements of window `window` exist, when no two neighbours [lie apart](Self::spread).
+    pub(crate) fn taps(&self, window: usize) -> Range<usize> {
+        let first = (window * self.stride) as i64 - self.low;
+        let before = |place: i64| usize::try_from(place).map_or(0, |place| place / self.dilation + 1).min(self.size);
+        let end = before(self.length as i64 - 1 - first);
+        before(-first - 1).min(end)..end
     }
 }

@@ -4,9 +4,11 @@ mod axis;
 mod extrema;
 mod fold;
 mod gradient;
+mod grid;
+mod side;
 
 pub(crate) use axis::WindowAxis;
-pub(crate) use extrema::extrema;
+pub(crate) use extrema::{add_at_extrema, extrema};
 pub(crate) use fold::fold_windows;
 pub(crate) use gradient::{Share, window_gradient};
 

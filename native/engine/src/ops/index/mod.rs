@@ -44,8 +44,8 @@ pub(super) fn put_slice(mut call: Call<'_>) -> Result<Value> {
         return Ok(value);
     }
     let ranges: Vec<_> = starts.iter().zip(&lengths).map(|(&start, &length)| range(start, start + length, 1)).collect();
-    // Burn copies element by element what is not in order.
-    Ok(value.contiguous().slice_assign(&ranges, part.contiguous()))
+    // Burn copies element by element what is not in order, and on one core what others hold too.
+    Ok(value.into_own().slice_assign(&ranges, part.contiguous()))
 }
 
 fn cut(call: &Call<'_>, value: Value, starts: &[usize], lengths: &[usize], strides: &[usize]) -> Result<Value> {

@@ -90,21 +90,21 @@ fn single(op: Unary) -> Option<Map<f32, f32>> {
         Unary::Abs => Map::new(f32::abs),
         Unary::Ceil => Map::new(f32::ceil),
         Unary::Cos => angle(single::cos, f64::cos),
-        Unary::Erf => wide(single::erf),
+        Unary::Erf => Map::new(single::erf),
         Unary::Exp => Map::new(single::exp),
-        Unary::Expm1 => wide(single::exp_m1),
+        Unary::Expm1 => Map::new(single::exp_m1),
         Unary::Floor => Map::new(f32::floor),
-        Unary::Log => wide(single::ln),
-        Unary::Log1p => wide(single::ln_1p),
+        Unary::Log => Map::new(single::ln),
+        Unary::Log1p => Map::new(single::ln_1p),
         Unary::Negate => Map::new(|x: f32| -x),
         Unary::Round => Map::new(f32::round),
-        Unary::Rsqrt => wide(|x| x.sqrt().recip()),
-        Unary::Sigmoid => wide(single::sigmoid),
+        Unary::Rsqrt => Map::new(single::rsqrt),
+        Unary::Sigmoid => Map::new(single::sigmoid),
         Unary::Sign => Map::new(|x: f32| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
         Unary::Sin => angle(single::sin, f64::sin),
         Unary::Sqrt => Map::new(f32::sqrt),
         Unary::Tan => angle(single::tan, f64::tan),
-        Unary::Tanh => wide(single::tanh),
+        Unary::Tanh => Map::new(single::tanh),
         _ => wide(standard(op)?),
     })
 }
@@ -114,13 +114,9 @@ fn wide(f: impl Fn(f64) -> f64 + Send + Sync + 'static) -> Map<f32, f32> {
     Map::new(move |x: f32| f(x.into()) as f32)
 }
 
-/// [`wide`] by a function of angles that takes no large ones, and one that does.
-fn angle(f: impl Fn(f64) -> f64 + Send + Sync + 'static, exact: fn(f64) -> f64) -> Map<f32, f32> {
-    Map::unless(
-        move |x: f32| f(x.into()) as f32,
-        |x| f64::from(x).abs() > single::LARGEST_ANGLE,
-        move |x| exact(x.into()) as f32,
-    )
+/// A function of angles by one that takes no large ones, and one that does.
+fn angle(f: impl Fn(f32) -> f32 + Send + Sync + 'static, exact: fn(f64) -> f64) -> Map<f32, f32> {
+    Map::unless(f, |x: f32| x.abs() > single::LARGEST_ANGLE, move |x| exact(x.into()) as f32)
 }
 
 /// The gradient of x from the gradient `g` of y = op(x).

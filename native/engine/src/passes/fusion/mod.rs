@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 
 use clusters::Clusters;
 
+use super::dead;
 use super::writer::Writer;
 use crate::program::Program;
 
@@ -23,7 +24,9 @@ pub(super) fn fuse(program: &Program) -> Program {
     for members in order(program, &clusters) {
         region::write(program, &clusters, &members, &mut ids, &mut writer);
     }
-    writer.finish(program.outputs.iter().map(|&id| region::known(&ids, id)).collect())
+    let fused = writer.finish(program.outputs.iter().map(|&id| region::known(&ids, id)).collect());
+    // Regions hold constants of their own, and broadcast by themselves.
+    dead::remove(&fused)
 }
 
 /// The instructions of each cluster, in an order in which they can run; calls into the host stay in the order of the program.
