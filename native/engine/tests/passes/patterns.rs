@@ -255,3 +255,13 @@ fn unknown_patterns_are_refused() {
     let error = passes::optimise(&program, &["pattern:magic".into()]).expect_err("no such pattern").to_string();
     assert!(error.contains("pattern:magic") && error.contains("softmax"), "{error}");
 }
+
+#[test]
+fn chains_of_doublings_are_looked_at_in_no_time() {
+    for op in [Binary::Add, Binary::Multiply] {
+        let mut b = Builder::new(&[ty(Type::F32, &[2])]);
+        let last = (0..100).fold(0, |x, _| b.binary(op, x, x));
+        let program = b.finish(&[last]);
+        assert_eq!(names(&optimised(&program, &[])), ["fused"]);
+    }
+}

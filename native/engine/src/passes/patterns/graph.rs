@@ -4,6 +4,9 @@ use crate::program::{Binary, Fold, Instruction, Op, Program, Unary};
 use crate::scalar;
 use crate::types::TensorType;
 
+/// Most factors or terms that a value is split into.
+const MOST_PARTS: usize = 16;
+
 pub(super) struct Graph<'a> {
     program: &'a Program,
     types: Vec<&'a TensorType>,
@@ -135,16 +138,13 @@ impl<'a> Graph<'a> {
         self.len(self.peel(id)) == 1 || self.number(id).is_some()
     }
 
-    /// The values whose product a value is, and none of what it is divided by.
+    /// The values whose product a value is, and none of what it is divided by; at most [`MOST_PARTS`], of which one may be a
+    /// product then.
     pub(super) fn factors(&self, id: usize) -> Vec<usize> {
-        let id = self.peel(id);
-        if let Some([a, b]) = self.binary(id, Binary::Multiply) {
-            return [self.factors(a), self.factors(b)].concat();
-        }
-        match self.binary(id, Binary::Divide) {
-            Some([a, _]) => self.factors(a),
-            None => vec![id],
-        }
+        parts(self.peel(id), |&id| match self.binary(id, Binary::Multiply) {
+            Some([a, b]) => vec![a, b],
+            None => self.binary(id, Binary::Divide).map_or(vec![], |[a, _]| vec![a]),
+        })
     }
 
     /// Whether a value is computed from another, or is it.
@@ -161,4 +161,19 @@ impl<'a> Graph<'a> {
         }
         false
     }
+}
+
+/// What a value is split into, and these again, until nothing can be split or there are [`MOST_PARTS`]: a chain of doublings
+/// has more parts than there is memory.
+pub(super) fn parts<T>(whole: T, split: impl Fn(&T) -> Vec<T>) -> Vec<T> {
+    let (mut left, mut parts) = (vec![whole], Vec::new());
+    while let Some(part) = left.pop() {
+        let smaller = split(&part);
+        if smaller.is_empty() || left.len() + parts.len() + smaller.len() > MOST_PARTS {
+            parts.push(part);
+        } else {
+            left.extend(smaller.into_iter().rev());
+        }
+    }
+    parts
 }

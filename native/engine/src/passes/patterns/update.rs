@@ -1,7 +1,7 @@
 //! Updates of parameters by optimizers.
 
 use super::Site;
-use super::graph::Graph;
+use super::graph::{Graph, parts};
 use super::norm::square;
 use crate::program::{Binary, Fused, Op, Unary};
 
@@ -52,7 +52,7 @@ fn updates<'a>(site: &'a Site<'a>) -> impl Iterator<Item = (usize, Vec<Term>)> +
     let (g, inputs) = (site.body, &site.outer.instruction(site.number).inputs);
     let is_plain = matches!(&site.outer.instruction(site.number).op, Op::Fused(Fused { row_axes: 0, .. }));
     g.outputs().filter(move |_| is_plain).filter_map(move |id| {
-        let terms = terms(g, id, false);
+        let terms = terms(g, id);
         let is_parameter =
             |&id: &usize| g.is_input(id) && site.outer.is_input(site.outer.peel(inputs[id])) && !g.is_one(id);
         let parameter = terms.iter().map(|(id, _)| *id).find(is_parameter)?;
@@ -61,18 +61,17 @@ fn updates<'a>(site: &'a Site<'a>) -> impl Iterator<Item = (usize, Vec<Term>)> +
 }
 
 /// The values whose sum or difference a value is.
-fn terms(g: &Graph<'_>, id: usize, is_multiple: bool) -> Vec<Term> {
-    let sum = g.binary(id, Binary::Add).or_else(|| g.binary(id, Binary::Subtract));
-    if let Some([a, b]) = sum.filter(|&[a, b]| !g.is_one(a) && !g.is_one(b)) {
-        return [terms(g, a, is_multiple), terms(g, b, is_multiple)].concat();
-    }
-    if let Some(x) = g.unary(id, Unary::Negate) {
-        return terms(g, x, is_multiple);
-    }
-    let multiple = g.either(id, Binary::Multiply).find(|&[factor, _]| g.is_one(factor)).map(|[_, x]| x);
-    let part = || g.binary(id, Binary::Divide).filter(|&[_, by]| g.is_one(by)).map(|[x, _]| x);
-    match multiple.or_else(part) {
-        Some(x) => terms(g, x, true),
-        None => vec![(id, is_multiple)],
-    }
+fn terms(g: &Graph<'_>, id: usize) -> Vec<Term> {
+    parts((id, false), |&(id, is_multiple)| {
+        let sum = g.binary(id, Binary::Add).or_else(|| g.binary(id, Binary::Subtract));
+        if let Some(operands) = sum.filter(|&[a, b]| !g.is_one(a) && !g.is_one(b)) {
+            return operands.map(|operand| (operand, is_multiple)).to_vec();
+        }
+        if let Some(x) = g.unary(id, Unary::Negate) {
+            return vec![(x, is_multiple)];
+        }
+        let multiple = g.either(id, Binary::Multiply).find(|&[factor, _]| g.is_one(factor)).map(|[_, x]| x);
+        let part = || g.binary(id, Binary::Divide).filter(|&[_, by]| g.is_one(by)).map(|[x, _]| x);
+        multiple.or_else(part).map_or(vec![], |x| vec![(x, true)])
+    })
 }
