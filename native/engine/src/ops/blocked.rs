@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::exec::Plan;
 use crate::ops::dot::Roles;
 use crate::ops::{Call, fused};
-use crate::program::{Dot, Fused, Instruction, Op};
+use crate::program::{Dot, Extent, Fused, Instruction, Op};
 use crate::value::Value;
 
 /// By blocks on plain tensors in the CPU's memory, elsewhere one after the other.
@@ -39,7 +39,11 @@ impl<'a> Parts<'a> {
             },
             _ => return None,
         };
-        Some(Self { product: (dot, first), region: (fused, second), tape: plan.tape(1)?, last })
+        // The region reads the product as it comes: element by element.
+        let product = plan.program().inputs.len();
+        let mut operands = second.inputs.iter().zip(&fused.extents);
+        let comes_whole = operands.all(|(&id, extent)| id < product || id == product && *extent == Extent::Whole);
+        comes_whole.then_some(Self { product: (dot, first), region: (fused, second), tape: plan.tape(1)?, last })
     }
 
     fn run(&self, call: &Call<'_>) -> Result<Vec<Value>> {
@@ -49,6 +53,11 @@ impl<'a> Parts<'a> {
         let rhs = Roles::new(call, &right, &dot.rhs_batch, &dot.rhs_contract)?;
         let left = lhs.matrices(left, &lhs.free, lhs.contract);
         let right = rhs.matrices(right, rhs.contract, &rhs.free);
+        let elements = |shape: &[usize]| shape.iter().product::<usize>();
+        let (height, columns) = (left.shape(), right.shape());
+        if elements(&height[..height.len() - 1]) * columns[columns.len() - 1] != elements(&self.region.0.shape) {
+            return Err(call.invalid("the region is not of the shape of the product"));
+        }
         let operands = self.operands(call);
         let rows = self.tape.rows(&operands, self.last.is_none())?;
         let dtype = left.dtype();
