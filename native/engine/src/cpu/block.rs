@@ -12,6 +12,9 @@ use crate::value::Value;
 /// Elements that a kernel gets at once: they stay in the processor's first cache.
 pub(super) const BLOCK: usize = 2048;
 
+/// Fewest elements that are worth a loop.
+pub(crate) const LONG: usize = 256;
+
 /// A tensor's elements in row-major order, a block at a time.
 pub(super) struct Blocks<'a, T> {
     elements: &'a [T],
@@ -36,6 +39,16 @@ impl<'a, T: Cell> Blocks<'a, T> {
             _ => buffer.extend((0..count).map(|i| self.elements[(at as isize + step * i as isize) as usize])),
         });
         buffer
+    }
+
+    /// The length of rows that are one element, repeated, where they are long enough for loops of their own.
+    pub(super) fn repeated(&self) -> Option<usize> {
+        (self.nest.step() == [0] && self.nest.row() >= LONG).then(|| self.nest.row())
+    }
+
+    /// Element number `at` alone.
+    pub(super) fn one(&self, at: usize) -> &[T] {
+        std::slice::from_ref(&self.elements[self.nest.at(at)[0]])
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::mem::MaybeUninit;
 
-use bytemuck::{Pod, cast_slice};
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::block::vectorized;
-use super::map::{combine_blocks, map_blocks, update_blocks, write, zip_blocks};
+use super::map::{Loops, combine_blocks, map_blocks, update_blocks, write, zip_blocks};
 use super::{Cell, Number};
 use crate::error::Result;
 use crate::types::Type;
@@ -14,8 +14,14 @@ use crate::value::Value;
 /// A function of one element, as a loop.
 pub(crate) struct Map<T, R>(Box<MapLoop<T, R>>);
 
-/// A function of two elements, as a loop.
-pub(crate) struct Zip<A, B, R>(Box<ZipLoop<A, B, R>>);
+/// A function of two elements, as loops.
+pub(crate) struct Zip<A, B, R> {
+    both: Box<ZipLoop<A, B, R>>,
+    /// For one left element beside many right ones.
+    left: Option<Box<ZipLoop<A, B, R>>>,
+    /// For one right element beside many left ones.
+    right: Option<Box<ZipLoop<A, B, R>>>,
+}
 
 type MapLoop<T, R> = dyn Fn(&[T], &mut [MaybeUninit<R>]) + Send + Sync;
 
@@ -28,6 +34,8 @@ pub(crate) struct Kernel {
     /// Element type of the result.
     pub(crate) result: Type,
     run: Box<Loop>,
+    /// The loops for one element of an operand, by its number, beside many of the others.
+    one: [Option<Box<Loop>>; 2],
 }
 
 /// From as many elements of each operand as there are places for results. Memory is aligned for the types.
@@ -52,7 +60,7 @@ impl<T: Cell, R: Cell> Map<T, R> {
     /// The loop without its types.
     pub(crate) fn kernel(self) -> Kernel {
         let run = move |operands: &[&[u8]], out: &mut [MaybeUninit<u8>]| self.0(cast_slice(operands[0]), places(out));
-        Kernel { operands: vec![T::TYPE], result: R::TYPE, run: Box::new(run) }
+        Kernel { operands: vec![T::TYPE], result: R::TYPE, run: Box::new(run), one: [None, None] }
     }
 }
 
@@ -87,32 +95,67 @@ impl<T: Number> Map<T, T> {
 impl<A: Cell, B: Cell, R: Cell> Zip<A, B, R> {
     /// The loop over `f`.
     pub(crate) fn new(f: impl Fn(A, B) -> R + Send + Sync + 'static) -> Self {
-        Self(Box::new(move |xs, ys, out| {
+        let both = Box::new(move |xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| {
             vectorized(
                 #[inline(always)]
                 || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
             );
-        }))
+        });
+        Self { both, left: None, right: None }
+    }
+
+    /// The loop over `f`, and those for one element beside many.
+    pub(crate) fn swift(f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static) -> Self {
+        let left = move |xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| {
+            let x = xs[0];
+            vectorized(
+                #[inline(always)]
+                || ys.iter().zip(out).for_each(|(&y, r)| write(r, f(x, y))),
+            );
+        };
+        let right = move |xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| {
+            let y = ys[0];
+            vectorized(
+                #[inline(always)]
+                || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x, y))),
+            );
+        };
+        Self { left: Some(Box::new(left)), right: Some(Box::new(right)), ..Self::new(f) }
+    }
+
+    /// With another loop for one right element beside many.
+    pub(crate) fn with_right(self, right: impl Fn(&[A], B, &mut [MaybeUninit<R>]) + Send + Sync + 'static) -> Self {
+        let right = move |xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| right(xs, ys[0], out);
+        Self { right: Some(Box::new(right)), ..self }
     }
 
     /// The function of each pair of elements of two tensors of one shape.
     pub(crate) fn zip(&self, a: &Value, b: &Value) -> Result<Value> {
-        zip_blocks(a, b, &*self.0)
+        zip_blocks(a, b, &self.loops())
     }
 
-    /// The loop without its types.
+    fn loops(&self) -> Loops<'_, A, B, R> {
+        Loops {
+            both: &*self.both,
+            left: self.left.as_deref().map(|f| f as _),
+            right: self.right.as_deref().map(|f| f as _),
+        }
+    }
+
+    /// The loops without their types.
     pub(crate) fn kernel(self) -> Kernel {
-        let run = move |operands: &[&[u8]], out: &mut [MaybeUninit<u8>]| {
-            self.0(cast_slice(operands[0]), cast_slice(operands[1]), places(out));
+        let untyped = |run: Box<ZipLoop<A, B, R>>| -> Box<Loop> {
+            Box::new(move |operands, out| run(cast_slice(operands[0]), cast_slice(operands[1]), places(out)))
         };
-        Kernel { operands: vec![A::TYPE, B::TYPE], result: R::TYPE, run: Box::new(run) }
+        let one = [self.left.map(untyped), self.right.map(untyped)];
+        Kernel { operands: vec![A::TYPE, B::TYPE], result: R::TYPE, run: untyped(self.both), one }
     }
 }
 
 impl<T: Number> Zip<T, T, T> {
     /// The function of each pair, in the memory of one tensor where nobody else holds it.
     pub(crate) fn combine(&self, a: Value, b: Value) -> Result<Value> {
-        combine_blocks(a, b, &*self.0)
+        combine_blocks(a, b, &self.loops())
     }
 }
 
@@ -131,12 +174,35 @@ impl Kernel {
                 },
             );
         };
-        Self { operands: vec![Type::U8, T::TYPE, T::TYPE], result: T::TYPE, run: Box::new(run) }
+        Self { operands: vec![Type::U8, T::TYPE, T::TYPE], result: T::TYPE, run: Box::new(run), one: [None, None] }
     }
 
     /// Computes results from a block of each operand.
     pub(crate) fn run(&self, operands: &[&[u8]], out: &mut [MaybeUninit<u8>]) {
         (self.run)(operands, out);
+    }
+
+    /// The bytes of the result from one element of the only operand.
+    pub(crate) fn element(&self, operand: &[u8]) -> Vec<u8> {
+        // Of the widest element, so that all are aligned.
+        let (mut from, mut out) = ([0u64; 2], [0u64; 2]);
+        cast_slice_mut(&mut from)[..operand.len()].copy_from_slice(operand);
+        let size = self.result.size();
+        let bytes: &mut [u8] = cast_slice_mut(&mut out);
+        // SAFETY: initialised memory may count as not initialised, since kernels only write elements to it.
+        let places = unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast::<MaybeUninit<u8>>(), size) };
+        self.run(&[&cast_slice(&from)[..operand.len()]], places);
+        bytes[..size].to_vec()
+    }
+
+    /// Whether there is a loop for one element of an operand beside many of the others.
+    pub(crate) fn takes_one(&self, operand: usize) -> bool {
+        self.one.get(operand).is_some_and(Option::is_some)
+    }
+
+    /// [`Kernel::run`] with one element of an operand for which [`Kernel::takes_one`] holds.
+    pub(crate) fn run_one(&self, operand: usize, operands: &[&[u8]], out: &mut [MaybeUninit<u8>]) {
+        self.one[operand].as_ref().unwrap_or(&self.run)(operands, out);
     }
 }
 

@@ -21,6 +21,21 @@ type MapFn<'a, T, R> = &'a (dyn Fn(&[T], &mut [MaybeUninit<R>]) + Sync);
 /// [`MapFn`] of two operands.
 type ZipFn<'a, A, B, R> = &'a (dyn Fn(&[A], &[B], &mut [MaybeUninit<R>]) + Sync);
 
+/// The loops of a function of two elements.
+pub(super) struct Loops<'a, A, B, R> {
+    pub(super) both: ZipFn<'a, A, B, R>,
+    /// For one left element beside many right ones.
+    pub(super) left: Option<ZipFn<'a, A, B, R>>,
+    /// For one right element beside many left ones.
+    pub(super) right: Option<ZipFn<'a, A, B, R>>,
+}
+
+impl<'a, A, B, R> Loops<'a, A, B, R> {
+    fn of(both: ZipFn<'a, A, B, R>) -> Self {
+        Self { both, left: None, right: None }
+    }
+}
+
 /// `f` of each element.
 pub(crate) fn map<T: Cell, R: Cell>(x: &Value, f: impl Fn(T) -> R + Sync) -> Result<Value> {
     map_blocks(x, &|xs, out| {
@@ -33,22 +48,24 @@ pub(crate) fn map<T: Cell, R: Cell>(x: &Value, f: impl Fn(T) -> R + Sync) -> Res
 
 /// `f` of each pair of elements of two tensors of one shape.
 pub(crate) fn zip<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, f: impl Fn(A, B) -> R + Sync) -> Result<Value> {
-    zip_blocks(a, b, &|xs, ys, out| {
+    let both = |xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| {
         vectorized(
             #[inline(always)]
             || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
         );
-    })
+    };
+    zip_blocks(a, b, &Loops::of(&both))
 }
 
 /// `f` of each pair of elements of two tensors of one shape, in the memory of one where nobody else holds it.
 pub(crate) fn combine<T: Number>(a: Value, b: Value, f: impl Fn(T, T) -> T + Sync) -> Result<Value> {
-    combine_blocks(a, b, &|xs, ys, out| {
+    let both = |xs: &[T], ys: &[T], out: &mut [MaybeUninit<T>]| {
         vectorized(
             #[inline(always)]
             || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
         );
-    })
+    };
+    combine_blocks(a, b, &Loops::of(&both))
 }
 
 #[inline(always)]
@@ -104,43 +121,82 @@ pub(super) fn update_blocks<T: Number>(mut x: Value, kernel: MapFn<'_, T, T>) ->
     Ok(x)
 }
 
-pub(super) fn zip_blocks<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, kernel: ZipFn<'_, A, B, R>) -> Result<Value> {
+pub(super) fn zip_blocks<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, loops: &Loops<'_, A, B, R>) -> Result<Value> {
     if let (Some((xs, layout)), Some((ys, _))) = (few::<A>(a), few::<B>(b)) {
-        return Ok(plain(layout, build(xs.len(), &|_, out| kernel(xs, ys, out))));
+        return Ok(plain(layout, build(xs.len(), &|_, out| (loops.both)(xs, ys, out))));
     }
     let (xs, ys) = (View::<A>::new(a)?, View::<B>::new(b)?);
     let (xs, ys) = (Blocks::new(&xs), Blocks::new(&ys));
+    let (way, row) = loops.way(&xs, &ys);
     let out = build(a.len(), &|first, part| {
         let (mut left, mut right) = (Vec::new(), Vec::new());
-        for (i, out) in part.chunks_mut(BLOCK).enumerate() {
-            let (at, len) = (first + i * BLOCK, out.len());
-            kernel(xs.read(at, len, &mut left), ys.read(at, len, &mut right), out);
-        }
+        cut(first, part, row, &mut |at, out| match way {
+            Way::Both(both) => both(xs.read(at, out.len(), &mut left), ys.read(at, out.len(), &mut right), out),
+            Way::OneLeft(one) => one(xs.one(at), ys.read(at, out.len(), &mut right), out),
+            Way::OneRight(one) => one(xs.read(at, out.len(), &mut left), ys.one(at), out),
+        });
     });
     Ok(value(&a.shape(), out))
 }
 
-pub(super) fn combine_blocks<T: Number>(a: Value, b: Value, kernel: ZipFn<'_, T, T, T>) -> Result<Value> {
+/// Which operand is one element for each row, and the loop to take.
+enum Way<'a, A, B, R> {
+    Both(ZipFn<'a, A, B, R>),
+    OneLeft(ZipFn<'a, A, B, R>),
+    OneRight(ZipFn<'a, A, B, R>),
+}
+
+impl<'a, A: Cell, B: Cell, R> Loops<'a, A, B, R> {
+    /// The loop to take for these operands, and elements of a row that blocks must not cross.
+    fn way(&self, xs: &Blocks<'_, A>, ys: &Blocks<'_, B>) -> (Way<'a, A, B, R>, usize) {
+        match (self.left, xs.repeated(), self.right, ys.repeated()) {
+            (_, _, Some(right), Some(row)) => (Way::OneRight(right), row),
+            (Some(left), Some(row), _, _) => (Way::OneLeft(left), row),
+            _ => (Way::Both(self.both), usize::MAX),
+        }
+    }
+}
+
+/// The blocks of the elements from number `first` on, none of which crosses the end of a row.
+fn cut<R>(first: usize, mut part: &mut [R], row: usize, block: &mut dyn FnMut(usize, &mut [R])) {
+    let mut at = first;
+    while !part.is_empty() {
+        let len = BLOCK.min(part.len()).min(row - at % row);
+        let (next, rest) = part.split_at_mut(len);
+        block(at, next);
+        (at, part) = (at + len, rest);
+    }
+}
+
+pub(super) fn combine_blocks<T: Number>(a: Value, b: Value, loops: &Loops<'_, T, T, T>) -> Result<Value> {
     if is_own::<T>(&a) {
-        combine_into(a, &b, kernel)
+        combine_into(a, &b, loops)
     } else if is_own::<T>(&b) {
-        combine_into(b, &a, &|ys, xs, out| kernel(xs, ys, out))
+        let both = |ys: &[T], xs: &[T], out: &mut [MaybeUninit<T>]| (loops.both)(xs, ys, out);
+        let left = loops.left.map(|left| move |ys: &[T], xs: &[T], out: &mut [MaybeUninit<T>]| left(xs, ys, out));
+        let right = left.as_ref().map(|left| left as ZipFn<'_, T, T, T>);
+        combine_into(b, &a, &Loops { both: &both, left: None, right })
     } else {
-        zip_blocks(&a, &b, kernel)
+        zip_blocks(&a, &b, loops)
     }
 }
 
 /// The result in the memory of `a`, which is its alone.
-fn combine_into<T: Number>(mut a: Value, b: &Value, kernel: ZipFn<'_, T, T, T>) -> Result<Value> {
+fn combine_into<T: Number>(mut a: Value, b: &Value, loops: &Loops<'_, T, T, T>) -> Result<Value> {
     let ys = View::<T>::new(b)?;
     let ys = Blocks::new(&ys);
-    let Some(memory) = own::<T>(&mut a) else { return zip_blocks(&a, b, kernel) };
+    let one = loops.right.zip(ys.repeated());
+    let row = one.map_or(usize::MAX, |(_, row)| row);
+    let Some(memory) = own::<T>(&mut a) else { return zip_blocks(&a, b, loops) };
     chunks(memory, CHUNK, &|number, part| {
         let (mut left, mut right) = (Vec::new(), Vec::new());
-        for (i, block) in part.chunks_mut(BLOCK).enumerate() {
-            let ys = ys.read(number * CHUNK + i * BLOCK, block.len(), &mut right);
-            over(block, &mut left, &|xs, out| kernel(xs, ys, out));
-        }
+        cut(number * CHUNK, part, row, &mut |at, block| match one {
+            Some((one, _)) => over(block, &mut left, &|xs, out| one(xs, ys.one(at), out)),
+            None => {
+                let ys = ys.read(at, block.len(), &mut right);
+                over(block, &mut left, &|xs, out| (loops.both)(xs, ys, out));
+            }
+        });
     });
     Ok(a)
 }

@@ -69,6 +69,11 @@ impl<const N: usize> Nest<N> {
         }
     }
 
+    /// Each tensor's element for step number `at`.
+    pub(super) fn at(&self, at: usize) -> [usize; N] {
+        self.offsets(at / self.len, at % self.len)
+    }
+
     /// Each tensor's step within a row.
     pub(super) fn step(&self) -> [isize; N] {
         self.step

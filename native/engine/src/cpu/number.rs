@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use num_traits::{PrimInt, WrappingAdd, WrappingMul, WrappingNeg, WrappingSub};
 
+use super::quotient::Wide;
 use crate::types::Type;
 
 /// An element, real or complex, as it lies in memory.
@@ -87,7 +88,7 @@ pub(crate) trait Int: Number + PrimInt + WrappingAdd + WrappingMul + WrappingNeg
 /// A float, computed with in a type that has the usual functions and rounded once.
 pub(crate) trait Float: Number {
     /// The type functions are computed in.
-    type Math: num_traits::Float + Send + Sync;
+    type Math: Wide;
 
     /// The value in the type of functions.
     fn math(self) -> Self::Math;

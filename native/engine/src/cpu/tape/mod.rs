@@ -3,6 +3,7 @@
 //! The elements of a region are rows of equal length, one after the other. A value of the region has as many elements as
 //! that, or one for each row, or one in all. Folds make one element of each row; spreading repeats them.
 
+mod ahead;
 mod arena;
 mod folds;
 mod output;
@@ -21,8 +22,12 @@ use crate::types::Type;
 /// Rows beyond this length are cut, and what is folded from them is known at the end only.
 pub(crate) const LONGEST_ROW: usize = 16 * 1024;
 
-/// Elements of a block that is not a whole row.
-const BLOCK: usize = 2048;
+/// From this length on, an element for each row is not repeated.
+pub(crate) use super::block::LONG as LONG_ROW;
+
+/// Elements of a block that is not a whole row: few enough that the memory of the next comes while one is computed, and
+/// many enough that a loop over them takes longer than its start.
+const BLOCK: usize = 1024;
 
 /// A region made ready to run.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub(crate) struct Tape {
     pub(crate) inputs: Vec<(Type, Extent)>,
     /// Slots that hold one element, repeated, from the start.
     pub(crate) constants: Vec<(usize, Vec<u8>)>,
+    /// Places of one element in all that is not repeated.
+    pub(crate) alone: Vec<Place>,
     /// What is done to each block.
     pub(crate) steps: Vec<Step>,
     /// Element type, extent and shape of each result.
@@ -67,6 +74,8 @@ pub(crate) struct Step {
     pub(crate) to: Place,
     /// How many elements the result has.
     pub(crate) extent: Extent,
+    /// The operand of a kernel that is one element for each row, or in all, and not repeated; and which of both.
+    pub(crate) one: Option<(usize, Extent)>,
 }
 
 /// Kinds of loops.
@@ -96,10 +105,11 @@ impl Tape {
         let inputs: Vec<_> = kernel.operands.iter().map(|&dtype| (dtype, Extent::Whole)).collect();
         let from = (0..inputs.len()).map(Place::Input).collect();
         let outputs = vec![(kernel.result, Extent::Whole, shape.clone())];
-        let step = Step { what: What::Kernel(kernel), from, to: Place::Output(0), extent: Extent::Whole };
+        let step = Step { what: What::Kernel(kernel), from, to: Place::Output(0), extent: Extent::Whole, one: None };
         let steps = vec![step];
         let width = width(&steps, &inputs);
-        Self { row: shape.iter().product(), shape, inputs, constants: vec![], steps, outputs, slots: 0, width }
+        let row = shape.iter().product();
+        Self { row, shape, inputs, constants: vec![], alone: vec![], steps, outputs, slots: 0, width }
     }
 
     /// Whether a run may answer that the results depend on the order of the elements.
@@ -107,9 +117,14 @@ impl Tape {
         self.is_long() && self.steps.iter().any(|step| matches!(step.what, What::Fold(_)))
     }
 
-    /// Whether rows are cut.
+    /// Whether rows are cut: where they are long, and where nothing is known of rows as a whole.
     fn is_long(&self) -> bool {
-        self.row > LONGEST_ROW
+        self.row > LONGEST_ROW || self.row > BLOCK && !self.has_rows()
+    }
+
+    fn has_rows(&self) -> bool {
+        let is_row = |extent: &Extent| *extent == Extent::Row;
+        self.inputs.iter().any(|(_, extent)| is_row(extent)) || self.steps.iter().any(|step| is_row(&step.extent))
     }
 
     /// Elements in all.

@@ -36,6 +36,12 @@ impl<'a> Source<'a> {
         buffer
     }
 
+    /// The place of element number `at`, where its neighbours lie beside it.
+    pub(super) fn start(&self, at: usize) -> Option<*const u8> {
+        let [first] = self.nest.neighbours(at, 1)?;
+        self.bytes.get(first * self.size..).map(<[u8]>::as_ptr)
+    }
+
     fn copy<T: Stored>(&self, first: usize, places: &mut [T]) {
         let elements: &[T] = bytemuck::cast_slice(self.bytes);
         let [step] = self.nest.step();

@@ -3,10 +3,12 @@
 use std::mem::MaybeUninit;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
+use super::ahead::Ahead;
 use super::arena::Arena;
 use super::run::{Block, Operand, Run};
 use super::source::{fill, spread};
 use super::{Place, Step, What};
+use crate::cpu::Kernel;
 use crate::program::Extent;
 
 /// Memory of a caller for rows of a region.
@@ -28,23 +30,33 @@ pub(super) struct Worker<'a> {
     arena: Arena,
     /// Where the current block of each operand is.
     read: Vec<*const u8>,
+    ahead: Option<Ahead>,
     pub(super) folded: Vec<u64>,
 }
+
+/// Elements from which on a region does not lie in the caches.
+const FAR: usize = 256 * 1024;
+
+/// Steps from which on a block takes longer than its memory to come.
+const SLOW: usize = 3;
 
 impl<'a> Worker<'a> {
     pub(super) fn new(run: &'a Run<'a>, lent: Option<Lent>) -> Self {
         let tape = run.tape;
         let mut arena = Arena::new(tape.slots + tape.inputs.len(), tape.block() * tape.width);
+        let times = |place: Place| if tape.alone.contains(&place) { 1 } else { tape.block() };
         for (slot, element) in &tape.constants {
-            fill(element, arena.buffer(*slot), tape.block());
+            fill(element, arena.buffer(*slot), times(Place::Slot(*slot)));
         }
-        let mut worker = Self { run, lent, arena, read: vec![std::ptr::null(); tape.inputs.len()], folded: vec![] };
+        let ahead = (tape.len() >= FAR && tape.steps.len() >= SLOW && lent.is_none()).then(Ahead::default);
+        let read = vec![std::ptr::null(); tape.inputs.len()];
+        let mut worker = Self { run, lent, arena, read, ahead, folded: vec![] };
         for (i, (dtype, extent)) in tape.inputs.iter().enumerate() {
             if *extent == Extent::One {
                 worker.read_operand(i, 0, 1);
                 let element = worker.elements(Place::Input(i), 0, dtype.size()).to_vec();
                 let buffer = worker.arena.buffer(tape.slots + i);
-                fill(&element, buffer, tape.block());
+                fill(&element, buffer, times(Place::Input(i)));
                 worker.read[i] = buffer;
             }
         }
@@ -81,9 +93,32 @@ impl<'a> Worker<'a> {
                 Extent::One => (),
             }
         }
+        self.look_ahead(block);
         let mut fold = 0;
-        for step in &self.run.tape.steps {
+        for (number, step) in self.run.tape.steps.iter().enumerate() {
+            if let Some(ahead) = &self.ahead {
+                ahead.ask(number);
+            }
             self.step(step, block, &mut fold);
+        }
+    }
+
+    /// Finds the memory of the results of this block and of the operands of the next.
+    fn look_ahead(&mut self, block: Block) {
+        let tape = self.run.tape;
+        let Some(ahead) = &mut self.ahead else { return };
+        ahead.start(tape.steps.len());
+        for (output, (_, extent, _)) in self.run.outputs.iter().zip(&tape.outputs) {
+            if *extent == Extent::Whole {
+                ahead.add(output.place(block.first), block.len * output.size);
+            }
+        }
+        for (operand, (dtype, extent)) in self.run.operands.iter().zip(&tape.inputs) {
+            if let (Operand::Plain(source), Extent::Whole) = (operand, extent)
+                && let Some(start) = source.start(block.first + block.len)
+            {
+                ahead.add(start, block.len * dtype.size());
+            }
         }
     }
 
@@ -91,14 +126,7 @@ impl<'a> Worker<'a> {
         // One element in all is kept as often as a block may need it.
         let len = if step.extent == Extent::Row { block.rows } else { block.len };
         match &step.what {
-            What::Kernel(kernel) => {
-                let mut operands = [&[][..]; 3];
-                for ((slice, &place), dtype) in operands.iter_mut().zip(&step.from).zip(&kernel.operands) {
-                    *slice = self.elements(place, block_at(self, place, block), len * dtype.size());
-                }
-                let out = self.places(step.to, block, len * kernel.result.size());
-                kernel.run(&operands[..step.from.len()], out);
-            }
+            What::Kernel(kernel) => self.kernel(kernel, step, block, len),
             What::Fold(folds) => {
                 let place = step.from[0];
                 let elements = self.elements(place, block_at(self, place, block), block.len * folds.operand().size());
@@ -115,6 +143,26 @@ impl<'a> Worker<'a> {
                 let out = self.places(step.to, block, block.len * size);
                 spread(elements, *size, block.len / block.rows, out.as_mut_ptr().cast());
             }
+        }
+    }
+
+    fn kernel(&mut self, kernel: &Kernel, step: &Step, block: Block, len: usize) {
+        let rows = if let Some((_, Extent::Row)) = step.one { block.rows } else { 1 };
+        let mut operands = [&[][..]; 3];
+        for (i, (&place, dtype)) in step.from.iter().zip(&kernel.operands).enumerate() {
+            let count = if step.one.is_some_and(|(one, _)| one == i) { rows } else { len };
+            operands[i] = self.elements(place, block_at(self, place, block), count * dtype.size());
+        }
+        let operands = &operands[..step.from.len()];
+        let out = self.places(step.to, block, len * kernel.result.size());
+        let Some((one, _)) = step.one else { return kernel.run(operands, out) };
+        for (row, out) in out.chunks_exact_mut(out.len() / rows).enumerate() {
+            let mut parts = [&[][..]; 3];
+            for (part, operand) in parts.iter_mut().zip(operands) {
+                let size = operand.len() / rows;
+                *part = &operand[row * size..][..size];
+            }
+            kernel.run_one(one, &parts[..operands.len()], out);
         }
     }
 

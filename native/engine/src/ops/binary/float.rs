@@ -2,7 +2,7 @@
 
 use num_traits::Float as _;
 
-use crate::cpu::{Float, Kernel, Zip, for_float};
+use crate::cpu::{Float, Kernel, Zip, divide_all, for_float};
 use crate::error::{Error, Result};
 use crate::ops::gradient::{Rule, with_gradient};
 use crate::ops::promote::{merge, operand};
@@ -34,15 +34,15 @@ pub(super) fn kernel(op: Binary, dtype: Type) -> Option<Kernel> {
 
 fn of<T: Float>(op: Binary) -> Option<Zip<T, T, T>> {
     Some(match op {
-        Binary::Add => real(|a, b| a + b),
+        Binary::Add => swift(|a, b| a + b),
         Binary::Atan2 => Zip::new(|a: T, b: T| T::from_f64(a.to_f64().atan2(b.to_f64()))),
-        Binary::Divide => real(|a, b| a / b),
-        Binary::Max => Zip::new(|a: T, b: T| if a > b || a.is_unordered() { a } else { b }),
-        Binary::Min => Zip::new(|a: T, b: T| if a < b || a.is_unordered() { a } else { b }),
-        Binary::Multiply => real(|a, b| a * b),
+        Binary::Divide => swift::<T>(|a, b| a / b).with_right(divide_all),
+        Binary::Max => Zip::swift(|a: T, b: T| if a > b || a.is_unordered() { a } else { b }),
+        Binary::Min => Zip::swift(|a: T, b: T| if a < b || a.is_unordered() { a } else { b }),
+        Binary::Multiply => swift(|a, b| a * b),
         Binary::Pow => real::<T>(|a, b| a.powf(b)),
         Binary::Remainder => real(|a, b| a % b),
-        Binary::Subtract => real(|a, b| a - b),
+        Binary::Subtract => swift(|a, b| a - b),
         _ => return None,
     })
 }
@@ -50,6 +50,11 @@ fn of<T: Float>(op: Binary) -> Option<Zip<T, T, T>> {
 /// A function of real numbers, rounded once.
 fn real<T: Float>(f: impl Fn(T::Math, T::Math) -> T::Math + Send + Sync + 'static) -> Zip<T, T, T> {
     Zip::new(move |a: T, b: T| T::round_from(f(a.math(), b.math())))
+}
+
+/// [`real`], where it takes less time than a loop over a repeated operand.
+fn swift<T: Float>(f: impl Fn(T::Math, T::Math) -> T::Math + Copy + Send + Sync + 'static) -> Zip<T, T, T> {
+    Zip::swift(move |a: T, b: T| T::round_from(f(a.math(), b.math())))
 }
 
 fn rule(op: Binary, left: Value, right: Value, y: Value) -> Rule {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::kernel::kernel;
 use super::slots;
-use crate::cpu::tape::{self, LONGEST_ROW, Place, Step, Tape, What, folds};
+use crate::cpu::Kernel;
+use crate::cpu::tape::{self, LONG_ROW, LONGEST_ROW, Place, Step, Tape, What, folds};
 use crate::ops::{cast, unary};
 use crate::program::{Binary, Constant, Extent, Fold, Fused, Instruction, Op, Reduce};
 use crate::types::Type;
@@ -15,7 +16,9 @@ pub(crate) fn compile(attrs: &Fused) -> Option<Tape> {
     if attrs.shape.contains(&0) {
         return None;
     }
-    let mut writer = Writer::default();
+    let row = attrs.shape[attrs.shape.len() - attrs.row_axes..].iter().product();
+    let row = if attrs.row_axes == 0 { attrs.shape.iter().product() } else { row };
+    let mut writer = Writer { row, ..Writer::default() };
     for (number, (ty, extent)) in body.inputs.iter().zip(&attrs.extents).enumerate() {
         writer.values.push(Known { place: Place::Input(number), dtype: ty.dtype, extent: *extent });
     }
@@ -26,9 +29,7 @@ pub(crate) fn compile(attrs: &Fused) -> Option<Tape> {
     let outputs: Vec<Known> = body.outputs.iter().map(|&id| writer.values[id]).collect();
     let shapes = body.output_types().into_iter().map(|ty| ty.shape);
     let outputs: Vec<_> = outputs.into_iter().zip(shapes).collect();
-    let row = attrs.shape[attrs.shape.len() - attrs.row_axes..].iter().product();
-    let row = if attrs.row_axes == 0 { attrs.shape.iter().product() } else { row };
-    writer.finish(attrs, row, &outputs)
+    writer.finish(attrs, &outputs)
 }
 
 /// A value of the region.
@@ -42,6 +43,8 @@ struct Known {
 
 #[derive(Default)]
 struct Writer {
+    /// Elements of a row.
+    row: usize,
     values: Vec<Known>,
     steps: Vec<Step>,
     /// Results of steps, and constants.
@@ -96,14 +99,26 @@ impl Writer {
         let types: Vec<Type> = operands.iter().map(|x| x.dtype).collect();
         let kernel = kernel(op, &types, out)?;
         let extent = largest(operands.iter().map(|x| x.extent));
+        let one = self.one(&kernel, operands, extent);
         let mut from = Vec::with_capacity(operands.len());
-        for (&x, dtype) in operands.iter().zip(&kernel.operands) {
+        for (i, (&x, dtype)) in operands.iter().zip(&kernel.operands).enumerate() {
             let x = self.cast(x, *dtype)?;
-            from.push(self.extended(x, extent).place);
+            let is_one = one.is_some_and(|(one, _)| one == i);
+            from.push(if is_one { x } else { self.extended(x, extent) }.place);
         }
         let result = self.known(kernel.result, extent);
-        self.steps.push(Step { what: What::Kernel(kernel), from, to: result.place, extent });
+        self.steps.push(Step { what: What::Kernel(kernel), from, to: result.place, extent, one });
         self.cast(result, out)
+    }
+
+    /// The operand that is one element beside many of the others, where the kernel has a loop for that.
+    fn one(&self, kernel: &Kernel, operands: &[Known], extent: Extent) -> Option<(usize, Extent)> {
+        let is_one = |(i, x): &(usize, &Known)| match x.extent {
+            Extent::One => extent != Extent::One && kernel.takes_one(*i),
+            Extent::Row => extent == Extent::Whole && self.row >= LONG_ROW && kernel.takes_one(*i),
+            Extent::Whole => false,
+        };
+        operands.iter().enumerate().find(is_one).map(|(i, x)| (i, x.extent))
     }
 
     fn cast(&mut self, x: Known, dtype: Type) -> Option<Known> {
@@ -113,9 +128,15 @@ impl Writer {
         if let Some(known) = self.casts.get(&(key(x.place), dtype)) {
             return Some(*known);
         }
+        let kernel = cast::kernel(x.dtype, dtype)?;
         let result = self.known(dtype, x.extent);
-        let what = What::Kernel(cast::kernel(x.dtype, dtype)?);
-        self.steps.push(Step { what, from: vec![x.place], to: result.place, extent: x.extent });
+        match self.constants.iter().find(|(value, _)| x.place == Place::Slot(*value)) {
+            Some((_, element)) => self.constants.push((self.made - 1, kernel.element(element))),
+            None => {
+                let (what, from) = (What::Kernel(kernel), vec![x.place]);
+                self.steps.push(Step { what, from, to: result.place, extent: x.extent, one: None });
+            }
+        }
         self.casts.insert((key(x.place), dtype), result);
         Some(result)
     }
@@ -130,7 +151,7 @@ impl Writer {
         }
         let result = self.known(x.dtype, Extent::Whole);
         let what = What::Spread(x.dtype.size());
-        self.steps.push(Step { what, from: vec![x.place], to: result.place, extent: Extent::Whole });
+        self.steps.push(Step { what, from: vec![x.place], to: result.place, extent: Extent::Whole, one: None });
         self.spread.insert(key(x.place), result);
         result
     }
@@ -141,7 +162,7 @@ impl Writer {
         }
         let result = self.known(Type::U8, x.extent);
         let what = What::Kernel(unary::truth_kernel(x.dtype)?);
-        self.steps.push(Step { what, from: vec![x.place], to: result.place, extent: x.extent });
+        self.steps.push(Step { what, from: vec![x.place], to: result.place, extent: x.extent, one: None });
         Some(result)
     }
 
@@ -159,13 +180,15 @@ impl Writer {
         let x = self.extended(x, Extent::Whole);
         let fold = folds(reduce.fold, x.dtype)?;
         let result = self.known(fold.result(), Extent::Row);
-        let step = Step { what: What::Fold(fold), from: vec![x.place], to: result.place, extent: Extent::Row };
+        let step =
+            Step { what: What::Fold(fold), from: vec![x.place], to: result.place, extent: Extent::Row, one: None };
         self.steps.push(step);
         self.cast(result, out)
     }
 
     /// Results are computed in their own memory, all else in buffers.
-    fn finish(mut self, attrs: &Fused, row: usize, outputs: &[(Known, Vec<usize>)]) -> Option<Tape> {
+    fn finish(mut self, attrs: &Fused, outputs: &[(Known, Vec<usize>)]) -> Option<Tape> {
+        let row = self.row;
         let whole: usize = attrs.shape.iter().product();
         for (number, (known, shape)) in outputs.iter().enumerate() {
             let extent = known.extent;
@@ -176,7 +199,7 @@ impl Writer {
             let taken = outputs[..number].iter().any(|(other, _)| other.place == known.place);
             if taken || matches!(known.place, Place::Input(_)) {
                 let what = What::Kernel(cast::kernel(known.dtype, known.dtype)?);
-                self.steps.push(Step { what, from: vec![known.place], to: Place::Output(number), extent });
+                self.steps.push(Step { what, from: vec![known.place], to: Place::Output(number), extent, one: None });
             }
         }
         for (number, (known, _)) in outputs.iter().enumerate() {
@@ -194,7 +217,18 @@ impl Writer {
             attrs.body.inputs.iter().zip(&attrs.extents).map(|(ty, extent)| (ty.dtype, *extent)).collect();
         let outputs = outputs.iter().map(|(known, shape)| (known.dtype, known.extent, shape.clone())).collect();
         let width = tape::width(&self.steps, &inputs);
-        Some(Tape { shape: attrs.shape.clone(), row, inputs, constants, steps: self.steps, outputs, slots, width })
+        let alone = alone(&self.steps);
+        Some(Tape {
+            shape: attrs.shape.clone(),
+            row,
+            inputs,
+            constants,
+            alone,
+            steps: self.steps,
+            outputs,
+            slots,
+            width,
+        })
     }
 
     fn rename(&mut self, from: Place, to: Place) {
@@ -204,11 +238,22 @@ impl Writer {
     }
 }
 
+/// The places of one element in all that no step reads repeated.
+fn alone(steps: &[Step]) -> Vec<Place> {
+    let reads = |step: &Step| step.from.iter().copied().enumerate().collect::<Vec<_>>();
+    let is_one = |step: &Step, operand| step.one == Some((operand, Extent::One));
+    let all = |alone: bool| {
+        steps.iter().flat_map(move |step| reads(step).into_iter().filter(move |(i, _)| is_one(step, *i) == alone))
+    };
+    let repeated: Vec<Place> = all(false).map(|(_, place)| place).collect();
+    all(true).map(|(_, place)| place).filter(|place| !repeated.contains(place)).collect()
+}
+
 /// Whether a step reads what was folded from a row.
 fn needs_whole_rows(step: &Step) -> bool {
     match step.what {
         What::Fold(_) => !matches!(step.to, Place::Output(_)),
-        What::Kernel(_) => step.extent == Extent::Row,
+        What::Kernel(_) => step.extent == Extent::Row || matches!(step.one, Some((_, Extent::Row))),
         What::Spread(_) => true,
     }
 }

@@ -1,0 +1,45 @@
+//! Memory that is asked for before it is needed, so that it comes while the processor computes.
+
+/// Bytes that come at once.
+const LINE: usize = 64;
+
+/// Memory of a block, asked for in as many parts as the tape has steps.
+#[derive(Default)]
+pub(super) struct Ahead {
+    spans: Vec<(*const u8, usize)>,
+    steps: usize,
+}
+
+impl Ahead {
+    /// Starts a block of so many steps.
+    pub(super) fn start(&mut self, steps: usize) {
+        self.spans.clear();
+        self.steps = steps;
+    }
+
+    /// Takes in `bytes` bytes from `start` on, which need not be memory of this program.
+    pub(super) fn add(&mut self, start: *const u8, bytes: usize) {
+        self.spans.push((start, bytes));
+    }
+
+    /// Asks for the part of a step.
+    pub(super) fn ask(&self, step: usize) {
+        for &(start, bytes) in &self.spans {
+            let lines = bytes.div_ceil(LINE);
+            (step * lines / self.steps..(step + 1) * lines / self.steps)
+                .for_each(|line| ask(start.wrapping_add(line * LINE)));
+        }
+    }
+}
+
+/// Asks for one line. Where a processor has no such instruction it guesses what comes next itself.
+#[inline]
+fn ask(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction reads nothing, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
