@@ -187,6 +187,27 @@ defmodule ExBurn do
   @doc "Gives memory back: see `ExBurn.Tensor.free/1`."
   defdelegate free(tensor), to: Tensor
 
+  @doc """
+  Lets the next function compiled by `ExBurn.Defn.Compiler` that gets these tensors, and reads them, take their memory.
+
+  Its results may be written over them: a training step then updates parameters in place, and a cache that grows by a row
+  is not copied. They cannot be used after that, whether or not the function succeeded. `container` is a tensor or anything
+  that holds tensors; those of other backends stay as they are, and so does memory that someone else sees, such as a binary
+  or a view.
+
+  ## Examples
+
+      iex> step = Nx.Defn.jit(&Nx.add/2, compiler: ExBurn.Defn.Compiler)
+      iex> sum = Nx.tensor([1, 2], backend: ExBurn.Backend)
+      iex> Nx.to_list(step.(ExBurn.donate(sum), 1))
+      [2, 3]
+      iex> Nx.to_list(sum)
+      ** (ExBurn.Error) to_binary: the tensor has been deallocated
+
+  """
+  @spec donate(Nx.Container.t()) :: Nx.Container.t()
+  defdelegate donate(container), to: ExBurn.Backend
+
   @doc "The shape: see `ExBurn.Tensor.shape/1`."
   defdelegate tensor_shape(tensor), to: Tensor, as: :shape
 

@@ -106,7 +106,7 @@ def train(model, shapes, input):
         p = tree_map(lambda p, m, v: move(p, *unbiased(m, v)), p, m, v)
         return l, p, m, v, t + 1
 
-    compiled = jax.jit(step)
+    compiled = jax.jit(step, donate_argnums=range(4))
     x, y = jnp.array(o.normal(*input)), jnp.array(o.labels())
     state = [*tree_map(jnp.array, o.training_state(shapes)), jnp.float32(10)]
     return repeat(lambda *state: compiled(*state, x, y), state)

@@ -30,7 +30,7 @@ defmodule Bench.Compiled.Training do
   end
 
   # A state is the parameters, Adam's two moments of each, and the number of the step. The state that a step answers is
-  # where the next begins.
+  # where the next begins, and its memory is the next's.
   defp step(function, shapes, input) do
     first = shapes |> weights(0, "a", 0.001) |> List.to_tuple()
     second = shapes |> weights(0, "positive", 1.0e-8) |> List.to_tuple()
@@ -39,7 +39,7 @@ defmodule Bench.Compiled.Training do
     %{
       function: function,
       operands: [state, normal(input), labels(32)],
-      next: fn {loss, state}, [used, x, y] -> {[state, x, y], [loss, used]} end
+      next: fn {loss, state}, [_, x, y] -> {[ExBurn.donate(state), x, y], [loss]} end
     }
   end
 

@@ -42,8 +42,8 @@ defmodule Bench.Compiled.Transformer do
     %{
       function: &block/4,
       operands: [normal({1, 1, 768}), caches, Nx.tensor(255), block_weights()],
-      next: fn {y, caches}, [x, used, position, weights] ->
-        {[x, caches, position, weights], [y, used]}
+      next: fn {y, caches}, [x, _, position, weights] ->
+        {[x, ExBurn.donate(caches), position, weights], [y]}
       end
     }
   end

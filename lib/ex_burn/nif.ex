@@ -45,8 +45,8 @@ defmodule ExBurn.NIF do
   def program_patterns(_executable), do: not_loaded()
   def program_types(_executable), do: not_loaded()
   def program_captures(_executable), do: not_loaded()
-  def program_run(_executable, _inputs), do: not_loaded()
-  def program_run_dirty(_executable, _inputs), do: not_loaded()
+  def program_run(_executable, _inputs, _donated), do: not_loaded()
+  def program_run_dirty(_executable, _inputs, _donated), do: not_loaded()
   def program_resume(_continuation, _results), do: not_loaded()
   def program_resume_dirty(_continuation, _results), do: not_loaded()
 

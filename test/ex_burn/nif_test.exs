@@ -120,7 +120,7 @@ defmodule ExBurn.NIFTest do
 
   test "programs nested too deep for a stack are refused" do
     assert {:ok, program} = NIF.program_new(Enum.at(nested_programs(), 63), [], [])
-    assert {:ok, [_]} = NIF.program_run(program, [tensor(1.0)])
+    assert {:ok, [_]} = NIF.program_run(program, [tensor(1.0)], [])
     assert {:ok, text} = NIF.program_text(program)
     assert length(String.split(text, "cond(")) == 64
 
@@ -168,19 +168,19 @@ defmodule ExBurn.NIFTest do
     x = tensor(1.0)
 
     for {run, resume} <- [
-          {&NIF.program_run/2, &NIF.program_resume/2},
-          {&NIF.program_run_dirty/2, &NIF.program_resume_dirty/2}
+          {&NIF.program_run/3, &NIF.program_resume/2},
+          {&NIF.program_run_dirty/3, &NIF.program_resume_dirty/2}
         ] do
-      assert {:ok, {:call, 3, [_], continuation}} = run.(program, [x])
+      assert {:ok, {:call, 3, [_], continuation}} = run.(program, [x], [])
       assert {:ok, [_]} = resume.(continuation, [x])
       assert {:error, {:invalid, %{reason: reason}}} = resume.(continuation, [x])
       assert reason == "has gone on after this call already"
 
       # A mistake ends the run.
-      assert {:ok, {:call, 3, [_], continuation}} = run.(program, [x])
+      assert {:ok, {:call, 3, [_], continuation}} = run.(program, [x], [])
       assert {:error, {:invalid, _}} = resume.(continuation, [])
       assert {:error, {:invalid, %{reason: ^reason}}} = resume.(continuation, [x])
-      assert {:ok, {:call, 3, [_], continuation}} = run.(program, [x])
+      assert {:ok, {:call, 3, [_], continuation}} = run.(program, [x], [])
       assert {:error, {:mismatch, _}} = resume.(continuation, [tensor([1.0])])
       assert_raise ArgumentError, fn -> resume.(program, [x]) end
     end
@@ -191,8 +191,8 @@ defmodule ExBurn.NIFTest do
     {:ok, program} = NIF.program_new(%{inputs: [f32], instructions: [], outputs: [0]}, [], [])
 
     assert {:error, {:mismatch, %{expected: {"f32", [2]}, got: {"f32", [3]}}}} =
-             NIF.program_run(program, [tensor([1.0, 2.0, 3.0])])
+             NIF.program_run(program, [tensor([1.0, 2.0, 3.0])], [])
 
-    assert {:error, {:invalid, _}} = NIF.program_run(program, [])
+    assert {:error, {:invalid, _}} = NIF.program_run(program, [], [])
   end
 end

@@ -240,8 +240,8 @@ defmodule ExBurn.Hostile do
       {:program_text, [world.executable]},
       {:program_types, [world.executable]},
       {:program_captures, [world.executable]},
-      {:program_run, [world.executable, captures]},
-      {:program_run_dirty, [world.executable, captures]},
+      {:program_run, [world.executable, captures, donated(world)]},
+      {:program_run_dirty, [world.executable, captures, donated(world)]},
       {Enum.random([:program_resume, :program_resume_dirty]), [continuation(world), captures]},
       {:train_gradients_dirty, [world.executable, Enum.random(0..3), captures]},
       {:template_any, [[{number(), program}]]},
@@ -252,10 +252,13 @@ defmodule ExBurn.Hostile do
     ])
   end
 
+  # The tensor that is freed at times too.
+  defp donated(world), do: Enum.random([[], [List.last(Enum.take(world.refs, 5))]])
+
   # A run that waits, or something that is none.
   defp continuation(world) do
     x = Enum.at(world.refs, 5)
-    {:ok, {:call, 0, _, continuation}} = NIF.program_run(world.calling, [x])
+    {:ok, {:call, 0, _, continuation}} = NIF.program_run(world.calling, [x], [])
     Enum.random([continuation, continuation, world.executable, x])
   end
 

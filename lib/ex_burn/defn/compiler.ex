@@ -21,6 +21,8 @@ defmodule ExBurn.Defn.Compiler do
   Options of other compilers are ignored, since libraries forward their own. `ExBurn.Telemetry` tells of compilations, and
   `ExBurn.Defn.Recompilation` warns of too many.
 
+  Arguments of `ExBurn.donate/1` lend their memory to the results.
+
   Hooks and the functions of `Nx.runtime_call/4` run in the process that calls the compiled function, with tensors of
   `ExBurn.Backend`. Their exceptions are those of the call.
   """
@@ -59,8 +61,8 @@ defmodule ExBurn.Defn.Compiler do
     hooks = opts[:hooks] || %{}
 
     fn [args] ->
-      refs = arguments(args, compiled.used)
-      results = Run.run(compiled.ref, refs, compiled.brief?, compiled.calls, hooks)
+      inputs = arguments(args, compiled.used)
+      results = Run.run(compiled.ref, inputs, compiled.brief?, compiled.calls, hooks)
       [HostCall.fill(compiled.output, results)]
     end
   end
@@ -190,10 +192,19 @@ defmodule ExBurn.Defn.Compiler do
 
   defp text(program), do: Error.unwrap!(NIF.program_text(program))
 
-  # Functions of unused arguments are never called.
-  defp arguments(args, used), do: pick(args, used, 0)
+  # The references of the arguments that are used, and of those among them that are donated. Functions of unused arguments
+  # are never called.
+  defp arguments(args, used), do: pick(args, used, 0, [], [])
 
-  defp pick(_args, [], _position), do: []
-  defp pick([arg | args], [p | used], p), do: [Backend.ref(arg.()) | pick(args, used, p + 1)]
-  defp pick([_ | args], used, position), do: pick(args, used, position + 1)
+  defp pick(_args, [], _position, refs, donated), do: {Enum.reverse(refs), donated}
+
+  defp pick([arg | args], [p | used], p, refs, donated) do
+    tensor = arg.()
+    ref = Backend.ref(tensor)
+    donated = if Backend.donated?(tensor), do: [ref | donated], else: donated
+    pick(args, used, p + 1, [ref | refs], donated)
+  end
+
+  defp pick([_ | args], used, position, refs, donated),
+    do: pick(args, used, position + 1, refs, donated)
 end

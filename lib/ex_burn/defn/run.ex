@@ -11,17 +11,22 @@ defmodule ExBurn.Defn.Run do
   alias ExBurn.{Error, NIF}
 
   @doc """
-  The results of the native `program` for `inputs`.
+  The results of the native `program` for `inputs`, of which the run takes the memory of those `donated`.
 
   `calls` are the functions it calls, as `ExBurn.Defn.Lowering.lower/3` answers them, and `hooks` those that the caller
   hangs on hooks by their names. A `brief?` program runs on the scheduler of the caller.
   """
-  @spec run(reference(), [reference()], boolean(), tuple(), %{atom() => function()}) ::
-          [reference()]
-  def run(program, inputs, brief?, calls, hooks) do
-    start = if brief?, do: &NIF.program_run/2, else: &NIF.program_run_dirty/2
+  @spec run(
+          reference(),
+          {[reference()], [reference()]},
+          boolean(),
+          tuple(),
+          %{atom() => function()}
+        ) :: [reference()]
+  def run(program, {inputs, donated}, brief?, calls, hooks) do
+    start = if brief?, do: &NIF.program_run/3, else: &NIF.program_run_dirty/3
     resume = if brief?, do: &NIF.program_resume/2, else: &NIF.program_resume_dirty/2
-    program |> start.(inputs) |> Error.unwrap!() |> answer(resume, calls, hooks)
+    program |> start.(inputs, donated) |> Error.unwrap!() |> answer(resume, calls, hooks)
   end
 
   defp answer({:call, number, arguments, continuation}, resume, calls, hooks) do

@@ -140,7 +140,7 @@ defmodule ExBurn.Model.Forward do
   @spec run(Model.t(), pos_integer(), [reference()]) :: Nx.Container.t()
   def run(%Model{forward: forward} = model, batch, refs) do
     {program, types} = executable(model, batch)
-    results = Error.unwrap!(NIF.program_run_dirty(program, refs), :predict)
+    results = Error.unwrap!(NIF.program_run_dirty(program, refs, []), :predict)
     leaves = Enum.zip_with(results, types, &tensor/2)
     Output.fill(forward.output, List.to_tuple(leaves))
   end

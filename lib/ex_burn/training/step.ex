@@ -185,7 +185,7 @@ defmodule ExBurn.Training.Step do
     {trainable, rest} = arguments(model)
     inputs = refs(trainable ++ rest ++ Data.tensors(batch))
     {_inputs, types} = Error.unwrap!(NIF.program_types(program))
-    outputs = Error.unwrap!(NIF.program_run_dirty(program, inputs), :evaluate)
+    outputs = Error.unwrap!(NIF.program_run_dirty(program, inputs, []), :evaluate)
     Enum.zip_with(outputs, types, &scalar/2)
   end
 

@@ -29,8 +29,11 @@ impl std::panic::RefUnwindSafe for Executable {}
 impl Resource for Executable {}
 
 impl Executable {
-    fn run(&self, inputs: &[ResourceArc<Tensor>]) -> Result<Answer> {
-        Ok(self.0.start(values("program", inputs)?, &Device::Cpu)?.into())
+    /// Runs on the values of `inputs`; those `donated` lose theirs to the run.
+    fn run(&self, inputs: &Tensors, donated: &Tensors) -> Result<Answer> {
+        let inputs = values("program", inputs)?;
+        donated.iter().for_each(|tensor| drop(tensor.take()));
+        Ok(self.0.start(inputs, &Device::Cpu)?.into())
     }
 }
 
@@ -176,16 +179,26 @@ fn program_captures(executable: ResourceArc<Executable>) -> Result<Tensors, NifE
     guard("program", || Ok(resources(executable.0.captures().to_vec())))
 }
 
-/// Runs a small program.
+/// Runs a small program. The run may write over the memory of inputs that are `donated`, which end with it.
 #[rustler::nif]
-fn program_run(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Answer, NifError> {
-    reported(env, 0, || guard("program", || executable.run(&inputs)))
+fn program_run(
+    env: Env<'_>,
+    executable: ResourceArc<Executable>,
+    inputs: Tensors,
+    donated: Tensors,
+) -> Result<Answer, NifError> {
+    reported(env, 0, || guard("program", || executable.run(&inputs, &donated)))
 }
 
 /// [`program_run`] for work that may take long.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn program_run_dirty(env: Env<'_>, executable: ResourceArc<Executable>, inputs: Tensors) -> Result<Answer, NifError> {
-    while_caller_lives(env, || guard("program", || executable.run(&inputs)))
+fn program_run_dirty(
+    env: Env<'_>,
+    executable: ResourceArc<Executable>,
+    inputs: Tensors,
+    donated: Tensors,
+) -> Result<Answer, NifError> {
+    while_caller_lives(env, || guard("program", || executable.run(&inputs, &donated)))
 }
 
 /// Goes on with a small program that waited for the results of a call.

@@ -44,6 +44,13 @@ impl Tensor {
         self.value.read().clone().ok_or_else(|| deallocated(op))
     }
 
+    /// The value, which the tensor then has no more.
+    pub(crate) fn take(&self) -> Option<Value> {
+        #[cfg(unix)]
+        self.segment.lock().take();
+        self.value.write().take()
+    }
+
     /// Puts what `f` makes of the value, the same elements in other memory, in its place.
     #[cfg(unix)]
     pub(crate) fn replace(&self, op: &str, f: impl FnOnce(Value) -> Result<Value>) -> Result<Value> {
@@ -106,7 +113,5 @@ fn tensor_copy(tensor: ResourceArc<Tensor>) -> Result<ResourceArc<Tensor>, NifEr
 /// Gives the memory back; false when that had happened before.
 #[rustler::nif]
 fn tensor_free(tensor: ResourceArc<Tensor>) -> bool {
-    #[cfg(unix)]
-    tensor.segment.lock().take();
-    tensor.value.write().take().is_some()
+    tensor.take().is_some()
 }

@@ -253,7 +253,7 @@ defmodule ExBurn.Defn.ControlFlowTest do
       Enum.count(
         Process.list(),
         &(Process.info(&1, :current_function) ==
-            {:current_function, {ExBurn.NIF, :program_run_dirty, 2}})
+            {:current_function, {ExBurn.NIF, :program_run_dirty, 3}})
       )
 
   defp wait_until(fun, tries \\ 500) do
