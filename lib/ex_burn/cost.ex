@@ -6,12 +6,17 @@ defmodule ExBurn.Cost do
   60 microseconds on an idle machine, which is as long as it takes to add 100,000 numbers.
   """
 
-  alias ExBurn.Instruction
+  alias ExBurn.{Instruction, NIF}
 
   @type tensor_type :: {atom(), [non_neg_integer()]}
 
-  # Nanoseconds. Not the whole millisecond that the VM allows: other processes use the machine too.
-  @brief 600_000
+  # Nanoseconds of one core. Loops are shared by two cores and more where there are any, and then end within half of it:
+  # not the whole millisecond that the VM allows, because other processes use the machine too.
+  @brief 1_200_000
+  @brief_alone 600_000
+
+  # How much less time fused loops take than one after the other, at least: what is between them stays in the first cache.
+  @fused 1 / 3
 
   # Nanoseconds for each element read or written on one core: by loops over vectors, by folds of long rows at the end and
   # of others, whose elements may lie apart, by joining of short rows, by spreading operands over short rows, and by any
@@ -50,7 +55,44 @@ defmodule ExBurn.Cost do
 
   """
   @spec brief?(number() | :infinity) :: boolean()
-  def brief?(cost), do: cost <= @brief
+  def brief?(cost) when cost <= @brief_alone, do: true
+  def brief?(cost), do: cost <= @brief and NIF.threads() > 1
+
+  @doc """
+  Nanoseconds that loops take which are fused, from the sum of their costs and the largest of these.
+
+  ## Examples
+
+      iex> ExBurn.Cost.fused(900, 100)
+      300.0
+      iex> ExBurn.Cost.fused(900, 900)
+      900
+
+  """
+  @spec fused(number(), number()) :: number()
+  def fused(sum, largest), do: max(sum * @fused, largest)
+
+  @doc """
+  Whether the compiler fuses an instruction with its neighbours: a loop over vectors, or a fold of long rows at the end.
+
+  ## Examples
+
+      iex> few = {:f32, [4]}
+      iex> ExBurn.Cost.fuses?({:unary, :exp}, [few], [few])
+      true
+      iex> ExBurn.Cost.fuses?({:unary, :acos}, [few], [few])
+      false
+
+  """
+  @spec fuses?(Instruction.op(), [tensor_type()], [tensor_type()]) :: boolean()
+  def fuses?({kind, _} = op, operands, outputs) when kind in [:unary, :binary],
+    do: rate(op, operands, outputs) <= 2 * @swift
+
+  def fuses?({:reduce, _} = op, operands, outputs),
+    do: rate(op, operands, outputs) <= 2 * @long_fold
+
+  def fuses?(op, operands, outputs),
+    do: op in [:select, :clip, :cast] and rate(op, operands, outputs) <= 2 * @swift
 
   @doc """
   Nanoseconds that an instruction with these operands and results takes, or `:infinity`, which compares as larger than

@@ -10,7 +10,15 @@ defmodule ExBurn.Program do
   alias ExBurn.{Cost, Instruction}
 
   @enforce_keys [:inputs]
-  defstruct [:inputs, captures: [], instructions: [], values: 0, cost: 0, types: %{}]
+  defstruct [
+    :inputs,
+    captures: [],
+    instructions: [],
+    values: 0,
+    cost: 0,
+    loops: {0, 0},
+    types: %{}
+  ]
 
   @typedoc "Element type and shape, e.g. `{:f32, [2, 3]}`."
   @type tensor_type :: {atom(), [non_neg_integer()]}
@@ -23,6 +31,7 @@ defmodule ExBurn.Program do
           instructions: [map()],
           values: non_neg_integer(),
           cost: number() | :infinity,
+          loops: {number(), number()},
           types: %{ref() => tensor_type()}
         }
 
@@ -45,24 +54,37 @@ defmodule ExBurn.Program do
   def emit(%__MODULE__{} = program, op, operands, outputs) do
     refs = Enum.with_index(outputs, fn _, i -> {:value, program.values + i} end)
     instruction = %{op: op, inputs: operands, outputs: outputs}
-    cost = Cost.of(op, Enum.map(operands, &Map.fetch!(program.types, &1)), outputs)
+    types = Enum.map(operands, &Map.fetch!(program.types, &1))
 
-    {refs,
-     %{
-       program
-       | instructions: [instruction | program.instructions],
-         values: program.values + length(outputs),
-         cost: add_cost(program.cost, cost),
-         types: refs |> Enum.zip(outputs) |> Enum.into(program.types)
-     }}
+    program = %{
+      program
+      | instructions: [instruction | program.instructions],
+        values: program.values + length(outputs),
+        types: refs |> Enum.zip(outputs) |> Enum.into(program.types)
+    }
+
+    {refs, count(program, Cost.of(op, types, outputs), Cost.fuses?(op, types, outputs))}
   end
+
+  @doc """
+  Nanoseconds that a run takes: an estimate from above. With `fusion?`, loops are fused.
+  """
+  @spec cost(t(), boolean()) :: number() | :infinity
+  def cost(%__MODULE__{cost: :infinity}, _fusion?), do: :infinity
+  def cost(%__MODULE__{cost: cost, loops: {sum, _}}, false), do: cost + sum
+  def cost(%__MODULE__{cost: cost, loops: {sum, most}}, true), do: cost + Cost.fused(sum, most)
 
   # Nanoseconds that every instruction costs, whatever its size.
   @instruction 1_000
 
-  defp add_cost(:infinity, _cost), do: :infinity
-  defp add_cost(_sum, :infinity), do: :infinity
-  defp add_cost(sum, cost), do: sum + cost + @instruction
+  # Costs of loops that may be fused are kept apart: their sum and the largest.
+  defp count(%{cost: :infinity} = program, _cost, _fuses?), do: program
+  defp count(program, :infinity, _fuses?), do: %{program | cost: :infinity}
+
+  defp count(%{loops: {sum, most}} = program, cost, true),
+    do: %{program | cost: program.cost + @instruction, loops: {sum + cost, max(most, cost)}}
+
+  defp count(program, cost, false), do: %{program | cost: program.cost + cost + @instruction}
 
   @doc """
   The reference of the captured value named `key`, which is captured now if it was not before.

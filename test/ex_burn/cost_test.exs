@@ -1,7 +1,7 @@
 defmodule ExBurn.CostTest do
   use ExUnit.Case, async: true
 
-  alias ExBurn.Cost
+  alias ExBurn.{Cost, Program}
 
   doctest Cost
 
@@ -42,5 +42,29 @@ defmodule ExBurn.CostTest do
     assert brief?({:binary, :add}, [rows, rows], [rows])
     refute brief?({:binary, :add}, [{:f32, [250_000, 1]}, {:f32, [1, 2]}], [rows])
     refute brief?({:stack, %{axis: 1}}, [{:f32, [250_000]}, {:f32, [250_000]}], [rows])
+  end
+
+  test "fused loops take a third of their time, but no less than the longest of them" do
+    type = {:f32, [1_000_000]}
+
+    chain = fn count ->
+      Enum.reduce(1..count//1, {{:input, 0}, Program.new([type])}, &exp(&1, &2, type))
+    end
+
+    cost = fn count, fusion? -> count |> chain.() |> elem(1) |> Program.cost(fusion?) end
+    assert_in_delta cost.(1, true), cost.(1, false), 1
+    assert_in_delta cost.(12, true) - 12_000, (cost.(12, false) - 12_000) / 3, 1
+    assert_in_delta cost.(12, false), 12 * cost.(1, false), 1
+  end
+
+  test "what cannot be foreseen is so with and without fusion" do
+    type = {:f32, [2]}
+    {_, program} = Program.emit(Program.new([type]), {:while, %{}}, [{:input, 0}], [type])
+    assert Program.cost(program, true) == Program.cost(program, false)
+  end
+
+  defp exp(_, {ref, program}, type) do
+    {[ref], program} = Program.emit(program, {:unary, :exp}, [ref], [type])
+    {ref, program}
   end
 end

@@ -99,9 +99,12 @@ defmodule ExBurn.Defn.Compiler do
       output: lowered.output,
       used: lowered.used,
       calls: List.to_tuple(lowered.calls),
-      brief?: Cost.brief?(lowered.cost)
+      brief?: Cost.brief?(cost(lowered, disabled))
     }
   end
+
+  defp cost(lowered, disabled),
+    do: if("fusion" in disabled, do: lowered.cost, else: lowered.fused_cost)
 
   defp timed(fun) do
     start = System.monotonic_time()

@@ -20,14 +20,16 @@ defmodule ExBurn.Defn.Lowering do
           captures: [Nx.Tensor.t()],
           used: [non_neg_integer()],
           calls: [HostCall.t()],
-          cost: number() | :infinity
+          cost: number() | :infinity,
+          fused_cost: number() | :infinity
         }
 
   @doc """
   The program of `outputs`, a list of expressions over parameters of `inputs`' types.
 
   Answers the finished program, the tensors captured as its trailing inputs, the positions of the parameters that are
-  used (the others are no inputs of the program), the functions that it calls by their numbers and its estimated cost.
+  used (the others are no inputs of the program), the functions that it calls by their numbers and its estimated cost,
+  without fusion and with it.
 
   ## Options
 
@@ -59,7 +61,8 @@ defmodule ExBurn.Defn.Lowering do
       captures: Program.capture_keys(program),
       used: used,
       calls: Scope.calls(scope),
-      cost: program.cost
+      cost: Program.cost(program, false),
+      fused_cost: Program.cost(program, true)
     }
   end
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::block::zeros;
 use super::crew::{share, threads};
-use super::product::{Matrix, Real, Target, multiply};
+use super::product::{FEW, Matrix, Real, Target, multiply};
 use super::tasks::chunks;
 use super::{View, value};
 use crate::error::Result;
@@ -33,7 +33,9 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     let mut out = Vec::with_capacity(count * matrix);
     let places = &mut out.spare_capacity_mut()[..count * matrix];
     if rows * columns * inner < 2 * GRAIN || count >= 2 * threads() {
-        let together = (GRAIN / (matrix * inner).max(1)).max(1);
+        // With one row, the time is that of reading the matrix.
+        let grain = if rows == 1 { GRAIN / 16 } else { GRAIN };
+        let together = (grain / (matrix * inner).max(1)).max(1);
         chunks(places, together * matrix, &|number, part| {
             for (i, out) in part.chunks_exact_mut(matrix.max(1)).enumerate() {
                 let place = number * together + i;
@@ -58,7 +60,7 @@ pub(super) fn in_rows(rhs: &Value, rows: usize) -> Value {
         let strides = tensor.layout().strides();
         strides[strides.len() - 1] != 1 && !strides.contains(&0)
     });
-    if is_transposed && rows >= ROWS { rhs.clone().contiguous() } else { rhs.clone() }
+    if is_transposed && rows >= FEW { rhs.clone().contiguous() } else { rhs.clone() }
 }
 
 /// One product in memory that is as large as it.

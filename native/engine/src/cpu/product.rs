@@ -156,14 +156,20 @@ impl<'a, T: Real> Target<'a, T> {
         if lhs.rows == 0 || rhs.columns == 0 {
             return;
         }
-        if lhs.rows == 1 && lhs.columns > 0 && (rhs.is_in_rows() || rhs.row_step == 1 && lhs.column_step == 1) {
-            if !add {
-                // SAFETY: the target holds a row of so many columns from the first on, which nobody else writes to.
-                (0..rhs.columns).for_each(|i| unsafe { self.start.add(first + i).write(T::zero()) });
+        let (is_one, meets) = (lhs.rows == 1 && rhs.is_in_rows(), rhs.row_step == 1 && lhs.column_step == 1);
+        if lhs.columns > 0 && (is_one || meets && lhs.rows < FEW) {
+            let by_row = if is_one { combine_rows } else { meet_columns };
+            for number in 0..lhs.rows {
+                let start = number * self.step + first;
+                if !add {
+                    // SAFETY: the target holds a row of so many columns from the first on, which nobody else writes to.
+                    (0..rhs.columns).for_each(|i| unsafe { self.start.add(start + i).write(T::zero()) });
+                }
+                // SAFETY: as above, and the row is written.
+                let row = unsafe { std::slice::from_raw_parts_mut(self.start.add(start), rhs.columns) };
+                by_row(row, lhs.part(number, 1), rhs);
             }
-            // SAFETY: as above, and the row is written.
-            let row = unsafe { std::slice::from_raw_parts_mut(self.start.add(first), rhs.columns) };
-            return if rhs.is_in_rows() { combine_rows(row, lhs, rhs) } else { meet_columns(row, lhs, rhs) };
+            return;
         }
         let alpha = if add { T::one() } else { T::zero() };
         // SAFETY: `Matrix` and the assertions above make sure that each matrix lies inside of its slice, and the target
@@ -194,6 +200,9 @@ impl<'a, T: Real> Target<'a, T> {
         }
     }
 }
+
+/// Rows from which on it is worth to bring a matrix whose columns are lines of memory in order.
+pub(super) const FEW: usize = 8;
 
 /// Rows that are added at a time: as many streams as the processor follows.
 const STREAMS: usize = 8;
@@ -252,10 +261,16 @@ fn product_of_lines<T: Real>(a: &[T], b: &[T]) -> T {
     for (a, b) in a.iter().zip(b) {
         (0..SUMS).for_each(|k| sums[k] = a[k].mul_add(b[k], sums[k]));
     }
-    let mut width = SUMS;
-    while width > 1 {
-        width /= 2;
-        (0..width).for_each(|k| sums[k] = sums[k] + sums[k + width]);
-    }
-    a_rest.iter().zip(b_rest).fold(sums[0], |sum, (&a, &b)| a.mul_add(b, sum))
+    let sums: [T; 32] = halves(&sums);
+    let sums: [T; 16] = halves(&sums);
+    let sums: [T; 8] = halves(&sums);
+    let sums: [T; 4] = halves(&sums);
+    let sums: [T; 2] = halves(&sums);
+    a_rest.iter().zip(b_rest).fold(sums[0] + sums[1], |sum, (&a, &b)| a.mul_add(b, sum))
+}
+
+/// The sums of the first half and the second. Of known length, so that they stay in registers.
+#[inline(always)]
+fn halves<T: Real, const N: usize>(sums: &[T]) -> [T; N] {
+    std::array::from_fn(|k| sums[k] + sums[k + N])
 }
