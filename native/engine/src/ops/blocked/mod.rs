@@ -1,78 +1,75 @@
-//! Products of matrices that run together with a region, by blocks of rows.
+//! Regions that run together with what makes their operand, or with what reads their result, by blocks.
 
-use crate::cpu;
+mod conv;
+mod product;
+mod table;
+
 use crate::cpu::tape::Tape;
 use crate::error::Result;
 use crate::exec::Plan;
-use crate::ops::dot::Roles;
 use crate::ops::{Call, fused};
-use crate::program::{Dot, Extent, Fused, Instruction, Op};
+use crate::program::{Axis, Extent, Fused, Instruction, Op};
 use crate::value::Value;
 
 /// By blocks on plain tensors in the CPU's memory, elsewhere one after the other.
 pub(super) fn run(call: Call<'_>) -> Result<Vec<Value>> {
     let [plan] = call.nested else { return Err(call.invalid("has no body")) };
-    match Parts::of(plan).filter(|_| call.inputs.iter().all(|input| input.flex().is_some())) {
-        Some(parts) => parts.run(&call),
+    let parts = Parts::of(plan).filter(|_| call.inputs.iter().all(|input| input.flex().is_some()));
+    match parts.map(|parts| parts.run(&call)).transpose()?.flatten() {
+        Some(results) => Ok(results),
         None => plan.run(call.inputs, call.device),
     }
 }
 
 /// What runs together.
 struct Parts<'a> {
-    product: (&'a Dot, &'a Instruction),
+    before: Option<&'a Instruction>,
     region: (&'a Fused, &'a Instruction),
     tape: &'a Tape,
-    last: Option<(&'a Dot, &'a Instruction)>,
+    after: Option<&'a Instruction>,
 }
 
 impl<'a> Parts<'a> {
     fn of(plan: &'a Plan) -> Option<Self> {
-        let (first, others) = plan.program().instructions.split_first()?;
-        let (second, last) = others.split_first()?;
-        let (Op::Dot(dot), Op::Fused(fused)) = (&first.op, &second.op) else { return None };
-        let last = match last {
-            [] => None,
-            [instruction] => match &instruction.op {
-                Op::Dot(dot) => Some((dot, instruction)),
-                _ => return None,
-            },
+        let instructions = &plan.program().instructions;
+        let number = instructions.iter().position(|instruction| matches!(instruction.op, Op::Fused(_)))?;
+        let (before, after) = match (&instructions[..number], &instructions[number + 1..]) {
+            ([], [after]) => (None, Some(after)),
+            ([before], []) => (Some(before), None),
+            ([before], [after]) => (Some(before), Some(after)),
             _ => return None,
         };
-        // The region reads the product as it comes: element by element.
-        let product = plan.program().inputs.len();
-        let mut operands = second.inputs.iter().zip(&fused.extents);
-        let comes_whole = operands.all(|(&id, extent)| id < product || id == product && *extent == Extent::Whole);
-        comes_whole.then_some(Self { product: (dot, first), region: (fused, second), tape: plan.tape(1)?, last })
+        let region = &instructions[number];
+        let Op::Fused(fused) = &region.op else { return None };
+        // The region reads what comes before element by element.
+        let made = plan.program().inputs.len();
+        let mut operands = region.inputs.iter().zip(&fused.extents);
+        let comes_whole = operands.all(|(&id, extent)| id < made || id == made && *extent == Extent::Whole);
+        comes_whole.then_some(Self { before, region: (fused, region), tape: plan.tape(number)?, after })
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<Vec<Value>> {
-        let (dot, instruction) = self.product;
-        let [left, right] = [0, 1].map(|operand| call.inputs[instruction.inputs[operand]].clone());
-        let lhs = Roles::new(call, &left, &dot.lhs_batch, &dot.lhs_contract)?;
-        let rhs = Roles::new(call, &right, &dot.rhs_batch, &dot.rhs_contract)?;
-        let left = lhs.matrices(left, &lhs.free, lhs.contract);
-        let right = rhs.matrices(right, rhs.contract, &rhs.free);
-        let elements = |shape: &[usize]| shape.iter().product::<usize>();
-        let (height, columns) = (left.shape(), right.shape());
-        if elements(&height[..height.len() - 1]) * columns[columns.len() - 1] != elements(&self.region.0.shape) {
-            return Err(call.invalid("the region is not of the shape of the product"));
+    /// The results; `None` where there is no way to compute them by blocks.
+    fn run(&self, call: &Call<'_>) -> Result<Option<Vec<Value>>> {
+        let op = |instruction: Option<&'a Instruction>| instruction.map(|instruction| (&instruction.op, instruction));
+        match (op(self.before), op(self.after)) {
+            (Some((Op::Dot(dot), before)), None) => product::linear(self, (dot, before), call),
+            (Some((Op::Dot(dot), before)), Some((Op::Dot(last), after))) => {
+                product::attend(self, (dot, before), (last, after), call)
+            }
+            (Some((Op::Conv(conv), before)), None) => conv::run(self, (conv, before), call),
+            (Some((Op::Take(Axis { axis: 0 }), before)), None) => table::take(self, before, call),
+            (None, Some((Op::TakeAlongAxis(attrs), after))) => table::pick(self, (attrs, after), call),
+            _ => Ok(None),
         }
-        let operands = self.operands(call);
-        let rows = self.tape.rows(&operands, self.last.is_none())?;
-        let dtype = left.dtype();
-        let Some((dot, instruction)) = self.last else {
-            cpu::for_types!(dtype, T => cpu::linear::<T>(&left, &right, &rows), F32 f32, F64 f64)?;
-            return Ok(rows.finish());
-        };
-        let values = call.inputs[instruction.inputs[1]].clone();
-        let roles = Roles::new(call, &values, &dot.rhs_batch, &dot.rhs_contract)?;
-        let values = roles.matrices(values, roles.contract, &roles.free);
-        let attend = || cpu::for_types!(dtype, T => cpu::attend::<T>(&left, &right, &rows, &values), F32 f32, F64 f64);
-        Ok(vec![attend()?.reshape(&call.out()?.shape)])
     }
 
-    /// The operands of the region as the tape reads them, without the product.
+    /// The operands of an instruction of the body, which are those of the call.
+    fn read<const N: usize>(&self, call: &Call<'_>, instruction: &Instruction) -> Option<[Value; N]> {
+        let read = instruction.inputs.iter().map(|&id| call.inputs.get(id).cloned());
+        read.collect::<Option<Vec<_>>>()?.try_into().ok()
+    }
+
+    /// The operands of the region as the tape reads them, without what comes before.
     fn operands(&self, call: &Call<'_>) -> Vec<Option<Value>> {
         let (fused, instruction) = self.region;
         let operands = instruction.inputs.iter().zip(&fused.extents);

@@ -1,33 +1,35 @@
-//! Joins products of matrices with the regions between or after them.
+//! Joins regions with what makes their operand or reads their result.
+
+mod conv;
+mod product;
+mod table;
 
 use std::collections::HashMap;
 
 use super::graph::Graph;
 use crate::ops::fused::compile;
 use crate::passes::writer::Writer;
-use crate::program::{Blocked, Dot, Extent, Fused, Instruction, Op, Pattern, Program};
+use crate::program::{Blocked, Extent, Fused, Instruction, Op, Pattern, Program};
 use crate::types::{TensorType, Type};
 
-/// Operands of up to so many elements are summed in double precision, on their own.
-const SMALL: usize = 256;
+/// A region that instructions may run together with.
+struct Region<'a> {
+    graph: &'a Graph<'a>,
+    number: usize,
+    fused: &'a Fused,
+    /// Patterns that are switched off.
+    off: &'a [Pattern],
+}
 
-/// Fewest rows that are worth to be cut in blocks.
-const ROWS: usize = 16;
+/// A way to run with others: the instructions that run as one, in order.
+type Way = fn(&Region<'_>) -> Option<Vec<usize>>;
 
-/// Fewest rows of a product that is followed by a region alone: fewer are shared out by columns.
-const LINEAR_ROWS: usize = 256;
+const WAYS: &[Way] = &[product::attention, product::linear, conv::conv, table::cross_entropy, table::embedding];
 
-/// Fewest elements of the product: fewer stay in the cache anyway.
-const ELEMENTS: usize = 256 * 1024;
-
-/// Longest sums of such a product: where they are longer, the right matrix, which is brought in order for each block, costs
-/// more than the memory that is passed over once less.
-const LINEAR_INNER: usize = 128;
-
-/// The program with products and regions as one where they are an attention or a linear layer.
-pub(super) fn join(program: &Program) -> Program {
+/// The program with regions and others as one where there is a way to run them by blocks.
+pub(super) fn join(program: &Program, off: &[Pattern]) -> Program {
     let graph = Graph::new(program);
-    let chains: Vec<Vec<usize>> = (0..program.instructions.len()).filter_map(|i| chain(&graph, i)).collect();
+    let chains = chains(&graph, off);
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
     for (i, instruction) in program.instructions.iter().enumerate() {
@@ -77,73 +79,45 @@ fn operands(graph: &Graph<'_>, chain: &[usize]) -> Vec<usize> {
     operands
 }
 
+/// The instructions that run together, each in one chain at most.
+fn chains(graph: &Graph<'_>, off: &[Pattern]) -> Vec<Vec<usize>> {
+    let mut chains: Vec<Vec<usize>> = Vec::new();
+    for chain in (0..graph.instructions().len()).filter_map(|i| chain(graph, i, off)) {
+        if !chains.iter().flatten().any(|taken| chain.contains(taken)) {
+            chains.push(chain);
+        }
+    }
+    chains
+}
+
 /// The instructions that run together with a region.
-fn chain(graph: &Graph<'_>, region: usize) -> Option<Vec<usize>> {
-    let Op::Fused(fused) = &graph.instruction(region).op else { return None };
-    let scores = scores(graph, fused, region)?;
-    let columns = scores.columns;
-    let fits = fused.row_axes == 0
-        || columns % fused.shape[fused.shape.len() - fused.row_axes..].iter().product::<usize>() == 0;
-    let tape = compile(fused).filter(|tape| fits && !tape.may_decline());
-    tape?;
-    if let Some(last) = weighing(graph, fused, region, &scores) {
-        return Some(vec![scores.product, region, last]);
+fn chain(graph: &Graph<'_>, number: usize, off: &[Pattern]) -> Option<Vec<usize>> {
+    let Op::Fused(fused) = &graph.instruction(number).op else { return None };
+    let region = Region { graph, number, fused, off };
+    let chain = WAYS.iter().find_map(|way| way(&region))?;
+    compile(fused).is_some_and(|tape| !tape.may_decline()).then_some(chain)
+}
+
+impl<'a> Region<'a> {
+    /// The instructions whose result the region, and nobody else, reads as a whole, with their numbers.
+    fn before(&self) -> impl Iterator<Item = (usize, &'a Instruction)> {
+        let (graph, fused) = (self.graph, self.fused);
+        let operands = graph.instruction(self.number).inputs.iter().zip(&fused.extents);
+        let whole = operands.filter(move |(id, extent)| {
+            let is_whole = **extent == Extent::Whole && graph.ty(**id).shape == fused.shape;
+            is_whole && graph.is_read_once(**id)
+        });
+        whole.filter_map(move |(&id, _)| graph.made_by(id))
     }
-    let elements = fused.shape.iter().product::<usize>();
-    let is_worth = scores.rows >= LINEAR_ROWS && elements >= ELEMENTS && scores.inner <= LINEAR_INNER;
-    (fused.patterns.contains(&Pattern::Linear) && is_worth).then(|| vec![scores.product, region])
-}
 
-/// The product that a region reads.
-struct Scores<'a> {
-    product: usize,
-    dot: &'a Dot,
-    rows: usize,
-    columns: usize,
-    inner: usize,
-}
-
-/// The product of floats whose result a region, and nobody else, reads as a whole.
-fn scores<'a>(graph: &Graph<'a>, fused: &Fused, region: usize) -> Option<Scores<'a>> {
-    let operands = graph.instruction(region).inputs.iter().zip(&fused.extents);
-    let mut found = operands.filter(|(id, extent)| {
-        let is_whole = **extent == Extent::Whole && graph.ty(**id).shape == fused.shape;
-        is_whole && graph.is_read_once(**id)
-    });
-    found.find_map(|(&id, _)| {
-        let (product, instruction) = graph.made_by(id)?;
-        let Op::Dot(dot) = &instruction.op else { return None };
-        let left = &graph.ty(instruction.inputs[0]).shape;
-        let [batch, inner] =
-            [&dot.lhs_batch, &dot.lhs_contract].map(|axes| axes.iter().map(|&axis| left[axis]).product::<usize>());
-        let rows = graph.len(instruction.inputs[0]).checked_div(batch * inner)?;
-        let columns = graph.len(instruction.inputs[1]).checked_div(batch * inner)?;
-        is_plain(graph, instruction).then_some(Scores { product, dot, rows, columns, inner })
-    })
-}
-
-/// Whether a product is of floats that are summed as they are.
-fn is_plain(graph: &Graph<'_>, instruction: &Instruction) -> bool {
-    let out = instruction.outputs[0].dtype;
-    let alike = instruction.inputs.iter().all(|&id| graph.ty(id).dtype == out);
-    let is_large = instruction.inputs.iter().any(|&id| graph.len(id) > SMALL);
-    [Type::F32, Type::F64].contains(&out) && alike && is_large
-}
-
-/// The product that reads a region's rows, and nobody else does.
-fn weighing(graph: &Graph<'_>, fused: &Fused, region: usize, scores: &Scores<'_>) -> Option<usize> {
-    if !fused.patterns.contains(&Pattern::Attention) || scores.rows < ROWS || scores.columns < 2 {
-        return None;
+    fn is_on(&self, pattern: Pattern) -> bool {
+        !self.off.contains(&pattern)
     }
-    let mut results = graph.results(region);
-    let (Some(weights), None) = (results.next(), results.next()) else { return None };
-    let (shape, batch) = (&graph.ty(weights).shape, scores.dot.lhs_batch.len());
-    let last = graph.readers(weights).next()?;
-    let instruction = graph.instruction(last);
-    let Op::Dot(dot) = &instruction.op else { return None };
-    let reads = instruction.inputs[0] == weights && graph.is_read_once(weights);
-    let by_rows = dot.lhs_contract == [shape.len() - 1] && shape.last() == Some(&scores.columns);
-    let same = dot.lhs_batch.iter().copied().eq(0..batch)
-        && graph.ty(weights).dtype == graph.instruction(scores.product).outputs[0].dtype;
-    (reads && by_rows && same && is_plain(graph, instruction)).then_some(last)
+
+    /// Whether an instruction is of floats of one type that are computed as they are.
+    fn is_plain(&self, instruction: &Instruction) -> bool {
+        let out = instruction.outputs[0].dtype;
+        let alike = instruction.inputs.iter().all(|&id| self.graph.ty(id).dtype == out);
+        [Type::F32, Type::F64].contains(&out) && alike
+    }
 }
