@@ -137,6 +137,97 @@ defmodule ExBurn.FusionTest do
     assert_same(dense, args)
   end
 
+  test "attention with a single query runs by blocks" do
+    [q, k, v] =
+      for {seed, steps} <- [{1, 1}, {2, 70}, {3, 70}], do: random(seed, {2, 3, steps, 16})
+
+    attend = fn q, k, v ->
+      scores = Nx.divide(Nx.dot(q, [3], [0, 1], k, [3], [0, 1]), 4)
+      Nx.dot(softmax(scores), [3], [0, 1], v, [2], [0, 1])
+    end
+
+    assert ExBurn.explain(attend, [q, k, v]) =~ "blocked("
+    assert names(attend, [q, k, v]) == [:attention, :softmax]
+    assert_same(attend, [q, k, v])
+  end
+
+  test "convolutions with their normalisation and activation run by blocks of windows" do
+    first = [input_permutation: [0, 1, 2, 3], output_permutation: [0, 1, 2, 3]]
+    last = [input_permutation: [0, 3, 1, 2], output_permutation: [0, 3, 1, 2]]
+    lines = for seed <- 11..14, do: random(seed, {8})
+
+    for {axes, images, line} <- [
+          {first, {2, 3, 9, 7}, {1, 8, 1, 1}},
+          {last, {2, 9, 7, 3}, {1, 1, 1, 8}}
+        ] do
+      normalised = fn x, kernel, mean, var, gamma, beta ->
+        y = Nx.conv(x, kernel, [padding: :same, strides: [2, 1]] ++ axes)
+        [mean, var, gamma, beta] = Enum.map([mean, var, gamma, beta], &Nx.reshape(&1, line))
+        scale = Nx.multiply(gamma, Nx.rsqrt(Nx.add(Nx.multiply(var, var), 1.0e-3)))
+        Nx.max(Nx.add(Nx.multiply(Nx.subtract(y, mean), scale), beta), 0)
+      end
+
+      args = [random(9, images), random(10, {8, 3, 3, 3}) | lines]
+      assert ExBurn.explain(normalised, args) =~ "blocked("
+      refute ExBurn.explain(normalised, args, fusion: [conv: false]) =~ "blocked("
+      assert [:conv, :relu] -- names(normalised, args) == []
+      assert_same(normalised, args)
+    end
+  end
+
+  test "a convolution of Axon with its normalisation" do
+    for channels <- [:first, :last] do
+      model =
+        Axon.input("x", shape: {nil, 12, 12, 12})
+        |> Axon.conv(12, kernel_size: 3, channels: channels)
+        |> Axon.batch_norm(channel_index: if(channels == :first, do: 1, else: 3))
+        |> Axon.silu()
+
+      {init, predict} = Axon.build(model)
+      state = init.(Nx.template({2, 12, 12, 12}, :f32), Axon.ModelState.empty())
+      fun = &predict.(state, &1)
+      assert ExBurn.explain(fun, [random(15, {2, 12, 12, 12})]) =~ "blocked("
+      assert [:conv, :silu] -- names(fun, [random(15, {2, 12, 12, 12})]) == []
+      assert_same(fun, [random(15, {2, 12, 12, 12})])
+    end
+  end
+
+  test "losses of integer targets take no memory for the logarithms of all probabilities" do
+    targets = Nx.tensor([3, 0, 9, 9, 1, 4], backend: Nx.BinaryBackend)
+    opts = [from_logits: true, sparse: true, reduction: :mean]
+    loss = &Axon.Losses.categorical_cross_entropy(&2, &1, opts)
+    assert ExBurn.explain(loss, [random(16, {6, 10}), targets]) =~ "blocked("
+    assert :cross_entropy in names(loss, [random(16, {6, 10}), targets])
+    assert_same(loss, [random(16, {6, 10}), targets])
+
+    one_hot = fn x, targets ->
+      is_target = Nx.equal(Nx.iota({6, 10}, axis: 1), Nx.new_axis(targets, 1))
+      Nx.negate(Nx.sum(Nx.multiply(is_target, Axon.Activations.log_softmax(x)), axes: [1]))
+    end
+
+    assert [%{pattern: :cross_entropy, count: 1}] =
+             Enum.filter(
+               Fusion.found(one_hot, [random(16, {6, 10}), targets]),
+               &(&1.pattern == :cross_entropy)
+             )
+
+    assert_same(one_hot, [random(16, {6, 10}), targets])
+  end
+
+  test "an embedding and what is done to it run by blocks of rows" do
+    words = Nx.tensor([[4, 0, 19], [7, 7, 2]], backend: Nx.BinaryBackend)
+
+    embed = fn words, table, places, gamma, beta ->
+      Axon.Layers.layer_norm(Nx.add(Nx.take(table, words), places), gamma, beta)
+    end
+
+    args = [words, random(17, {20, 8}), random(18, {3, 8}), random(19, {8}), random(20, {8})]
+    assert ExBurn.explain(embed, args) =~ "blocked("
+    refute ExBurn.explain(embed, args, fusion: [embedding: false]) =~ "blocked("
+    assert names(embed, args) == [:layer_norm, :embedding]
+    assert_same(embed, args)
+  end
+
   test "losses and tables" do
     x = random(7, {6, 10})
     targets = Nx.eye({6, 10}, backend: Nx.BinaryBackend)

@@ -1,5 +1,7 @@
 //! Products of matrices that run together with what is done to their rows, while these are in the cache.
 
+use std::ops::Range;
+
 use super::block::zeros;
 use super::dot::{Batch, in_rows};
 use super::product::{Matrix, Real, multiply};
@@ -14,6 +16,9 @@ const BLOCK: usize = 32 * 1024;
 
 /// Elements of a block of a single product, which packs the right matrix again for each.
 const LARGE_BLOCK: usize = 256 * 1024;
+
+/// Products of two numbers that are worth a block of their own.
+const GRAIN: usize = 1 << 20;
 
 /// The region `rows` of the products of `lhs` `[.., rows, inner]` and `rhs` `[.., inner, columns]`, row by row; it makes its
 /// results itself.
@@ -36,14 +41,17 @@ pub(crate) fn attend<T: Real>(lhs: &Value, rhs: &Value, rows: &Rows<'_>, values:
     let (blocks, values) = (Blocks::<T>::new(lhs, &rhs, BLOCK)?, Batch::<T>::new(values)?);
     let (height, columns, size) = (blocks.lhs.shape[0], blocks.columns(), values.shape[1]);
     let mut out = zeros::<T>(blocks.lhs.count() * height * size);
-    let mut parts: Vec<&mut [T]> =
-        out.chunks_mut(height * size).flat_map(|matrix| matrix.chunks_mut(blocks.rows * size)).collect();
+    let [matrices, block] = [height, blocks.rows].map(|rows| blocks.together * rows * size);
+    let mut parts: Vec<&mut [T]> = out.chunks_mut(matrices).flat_map(|part| part.chunks_mut(block)).collect();
     chunks(&mut parts, 1, &|number, parts| {
         let (mut scores, mut weights) = (blocks.scratch(), blocks.scratch());
         let (first, count) = blocks.product(number, &mut scores);
         rows.run(first, count, bytemuck::cast_slice(&scores), Some(bytemuck::cast_slice_mut(&mut weights)));
-        let weights = Matrix::new(&weights, count / columns, columns, columns);
-        multiply(parts[0], size, weights, values.matrix(number / blocks.each()), false);
+        let (places, _, rows) = blocks.task(number);
+        let weights = weights.chunks_exact(rows * columns).map(|weights| Matrix::new(weights, rows, columns, columns));
+        for ((place, weights), out) in places.zip(weights).zip(parts[0].chunks_exact_mut(rows * size)) {
+            multiply(out, size, weights, values.matrix(place), false);
+        }
     });
     let shape: Vec<usize> = lhs.shape()[..lhs.rank() - 1].iter().copied().chain([size]).collect();
     Ok(value(&shape, out))
@@ -55,14 +63,19 @@ struct Blocks<'a, T> {
     rhs: Batch<'a, T>,
     /// Rows of a block.
     rows: usize,
+    /// Matrices of a block: several where they are small, so that they share its buffers.
+    together: usize,
 }
 
 impl<'a, T: Real> Blocks<'a, T> {
     fn new(lhs: &'a Value, rhs: &'a Value, block: usize) -> Result<Self> {
         let (lhs, rhs) = (Batch::<T>::new(lhs)?, Batch::<T>::new(rhs)?);
+        let ([height, inner], columns) = (lhs.shape, rhs.shape[1]);
         // Of rows in sixteens, each element is summed as in the whole product.
-        let rows = (block / rhs.shape[1]).clamp(16, 512) / 16 * 16;
-        Ok(Self { rows: rows.min(lhs.shape[0]), lhs, rhs })
+        let rows = (block / columns).clamp(16, 512) / 16 * 16;
+        let matrix = height * columns;
+        let together = if rows < height { 1 } else { (block / matrix).min(GRAIN / (matrix * inner.max(1))).max(1) };
+        Ok(Self { rows: rows.min(height), together, lhs, rhs })
     }
 
     fn columns(&self) -> usize {
@@ -75,20 +88,27 @@ impl<'a, T: Real> Blocks<'a, T> {
     }
 
     fn count(&self) -> usize {
-        self.lhs.count() * self.each()
+        self.lhs.count().div_ceil(self.together) * self.each()
     }
 
     fn scratch(&self) -> Vec<T> {
-        zeros(self.rows * self.columns())
+        zeros(self.together * self.rows * self.columns())
+    }
+
+    /// The matrices of a block, its first row in each, and how many rows there are in each.
+    fn task(&self, number: usize) -> (Range<usize>, usize, usize) {
+        let (place, first) = (number / self.each() * self.together, number % self.each() * self.rows);
+        let last = self.lhs.count().min(place + self.together);
+        (place..last, first, self.rows.min(self.lhs.shape[0] - first))
     }
 
     /// Computes a block; answers the number of its first element among those of all matrices, and how many there are.
     fn product(&self, number: usize, out: &mut [T]) -> (usize, usize) {
-        let (place, first) = (number / self.each(), number % self.each() * self.rows);
-        let (height, columns) = (self.lhs.shape[0], self.columns());
-        let rows = self.rows.min(height - first);
-        let lhs = self.lhs.matrix(place).part(first, rows);
-        multiply(&mut out[..rows * columns], columns, lhs, self.rhs.matrix(place), false);
-        ((place * height + first) * columns, rows * columns)
+        let ((places, first, rows), columns) = (self.task(number), self.columns());
+        let (start, count) = ((places.start * self.lhs.shape[0] + first) * columns, places.len() * rows * columns);
+        for (place, out) in places.zip(out.chunks_exact_mut(rows * columns)) {
+            multiply(out, columns, self.lhs.matrix(place).part(first, rows), self.rhs.matrix(place), false);
+        }
+        (start, count)
     }
 }

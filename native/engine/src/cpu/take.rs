@@ -49,7 +49,7 @@ fn take_stored<T: Stored>(table: &FlexTensor, axis: usize, places: &[i64]) -> Op
 }
 
 /// Copies the slices of a table at `places`; false when one is outside of it, and zeros stand for it.
-fn take_block<T: Stored>(table: &[T], slice: usize, places: &[i64], out: &mut [MaybeUninit<T>]) -> bool {
+pub(super) fn take_block<T: Stored>(table: &[T], slice: usize, places: &[i64], out: &mut [MaybeUninit<T>]) -> bool {
     let mut inside = true;
     if slice == 1 {
         for (out, &place) in out.iter_mut().zip(places) {

@@ -15,17 +15,13 @@ use crate::value::Value;
 
 pub(super) fn conv(attrs: &Conv, mut call: Call<'_>) -> Result<Value> {
     let [input, kernel] = call.args()?;
-    check_axes(attrs, &call, &input, &kernel)?;
-    let order = inverse(&channels_last(&attrs.output_permutation));
-    let geometry = geometry(attrs, &call, &input, &kernel, &order)?;
+    let (geometry, order) = geometry(attrs, &call, &input, &kernel)?;
     let out = call.out()?;
     if out.shape.contains(&0) || input.is_empty() || kernel.is_empty() {
         return Value::full(out, 0.0, call.device);
     }
     let product = |input, kernel| {
-        let input = permute(input, &channels_last(&attrs.input_permutation));
-        let input = batch_as_features(input, attrs.batch_group_size);
-        let kernel = permute(kernel, &kernel_order(&attrs.kernel_permutation));
+        let [input, kernel] = arrange(attrs, input, kernel);
         Ok(permute(run(input, kernel, geometry.clone())?, &order))
     };
     if out.dtype.is_complex() {
@@ -39,6 +35,13 @@ pub(super) fn conv(attrs: &Conv, mut call: Call<'_>) -> Result<Value> {
         other => other,
     };
     cast(product(cast(input, compute)?, cast(kernel, compute)?)?, out.dtype)
+}
+
+/// The operands as `[batch, spatial.., channels]` and `[spatial.., channels of a group, outputs]`.
+pub(super) fn arrange(attrs: &Conv, input: Value, kernel: Value) -> [Value; 2] {
+    let input = permute(input, &channels_last(&attrs.input_permutation));
+    let input = batch_as_features(input, attrs.batch_group_size);
+    [input, permute(kernel, &kernel_order(&attrs.kernel_permutation))]
 }
 
 /// `input` `[batch, spatial.., channels]` with `kernel` `[spatial.., channels of a group, outputs]`.
@@ -73,9 +76,11 @@ fn check_axes(attrs: &Conv, call: &Call<'_>, input: &Value, kernel: &Value) -> R
     check::steps(call, "groups", &[attrs.feature_group_size, attrs.batch_group_size], 2)
 }
 
-/// What the axes of the operands do, once the groups of the batch have become groups of channels. `order` brings the result
-/// with channels last to the declared one.
-fn geometry(attrs: &Conv, call: &Call<'_>, input: &Value, kernel: &Value, order: &[usize]) -> Result<Geometry> {
+/// What the axes of the operands do, once the groups of the batch have become groups of channels, and the order of axes that
+/// brings the result with channels last to the declared one.
+pub(super) fn geometry(attrs: &Conv, call: &Call<'_>, input: &Value, kernel: &Value) -> Result<(Geometry, Vec<usize>)> {
+    check_axes(attrs, call, input, kernel)?;
+    let order = inverse(&channels_last(&attrs.output_permutation));
     let (x, k) = (ordered(input, &attrs.input_permutation), ordered(kernel, &attrs.kernel_permutation));
     let (features, batches) = (attrs.feature_group_size, attrs.batch_group_size);
     let groups = features.max(batches);
@@ -94,7 +99,7 @@ fn geometry(attrs: &Conv, call: &Call<'_>, input: &Value, kernel: &Value, order:
     let counts = spatial.iter().map(|axis| axis.count);
     let shape: Vec<usize> = [x[0] / batches].into_iter().chain(counts).chain([k[0]]).collect();
     check::result_shape(call, &order.iter().map(|&axis| shape[axis]).collect::<Vec<_>>())?;
-    Ok(Geometry::new(x[0] / batches, spatial, groups, k[1], k[0] / groups))
+    Ok((Geometry::new(x[0] / batches, spatial, groups, k[1], k[0] / groups), order))
 }
 
 /// Groups of the batch as groups of channels: `[groups * batch, .., channels]` to `[batch, .., groups * channels]`.
@@ -112,7 +117,7 @@ fn batch_as_features(input: Value, groups: usize) -> Value {
 }
 
 /// Axes in the order batch, spatial, channels, from the order batch, channels, spatial.
-fn channels_last(order: &[usize]) -> Vec<usize> {
+pub(super) fn channels_last(order: &[usize]) -> Vec<usize> {
     [&order[..1], &order[2..], &order[1..2]].concat()
 }
 

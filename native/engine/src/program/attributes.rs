@@ -509,11 +509,12 @@ pub enum Extent {
     One,
 }
 
-/// A product of matrices and the region that reads it, and perhaps a product that reads the region, run as one: block of rows by
-/// block of rows, so that nothing between them is ever whole. Operands: those of the body.
+/// A region together with what makes its operand or reads its result, run as one: block by block, so that nothing between them
+/// is ever whole. Operands: those of the body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blocked {
-    /// `dot` and `fused`, or `dot`, `fused` and `dot`, each of which reads the result before it.
+    /// `dot`, `conv` or `take`, and `fused`; or `fused` and `take_along_axis`; or `dot`, `fused` and `dot`. Each reads the
+    /// result before it.
     pub body: Program,
 }
 

@@ -101,9 +101,16 @@ fn attended(queries: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
 
 #[test]
 fn attention_is_one_operation() {
-    for (dtype, steps, keys, tolerance) in
-        [(Type::F64, 16, 16, 1e-9), (Type::F32, 37, 37, 1e-4), (Type::F32, 200, 1100, 1e-4), (Type::F64, 600, 80, 1e-9)]
-    {
+    for (dtype, steps, keys, tolerance) in [
+        (Type::F64, 16, 16, 1e-9),
+        (Type::F32, 37, 37, 1e-4),
+        (Type::F32, 200, 1100, 1e-4),
+        (Type::F64, 600, 80, 1e-9),
+        // Few steps, as where others are known from before: several heads at a time, and one.
+        (Type::F64, 1, 40, 1e-9),
+        (Type::F64, 5, 60, 1e-9),
+        (Type::F32, 15, 2000, 1e-4),
+    ] {
         let (program, inputs) = attention(dtype, steps, keys);
         assert_eq!(names(&optimised(&program, &[])).last().map(String::as_str), Some("blocked"));
         assert!(!names(&optimised(&program, &[])).contains(&"dot".to_string()));
@@ -117,6 +124,12 @@ fn attention_is_one_operation() {
             assert_close("attention", &numbers(&got[0]), &want, tolerance);
         }
     }
+}
+
+#[test]
+fn attention_of_few_steps_and_heads_that_is_long_is_shared_out_by_columns() {
+    let (program, _inputs) = attention(Type::F32, 15, 16_000);
+    assert!(!names(&optimised(&program, &[])).contains(&"blocked".to_string()));
 }
 
 #[test]

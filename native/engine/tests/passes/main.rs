@@ -4,8 +4,11 @@
 mod tools;
 
 mod blocks;
+mod bodies;
 mod builder;
+mod convs;
 mod functions;
 mod fusion;
 mod patterns;
 mod simplify;
+mod tables;

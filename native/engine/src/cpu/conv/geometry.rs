@@ -93,7 +93,7 @@ impl Geometry {
     }
 
     /// Whether few windows hold many elements each, as where a kernel's gradient is written as a convolution.
-    pub(super) fn is_long(&self) -> bool {
+    pub(crate) fn is_long(&self) -> bool {
         self.groups == 1 && self.window > self.batch * self.windows && !self.is_pointwise()
     }
 

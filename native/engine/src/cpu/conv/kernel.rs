@@ -60,24 +60,28 @@ pub(crate) fn kernel_gradient<T: Real>(geometry: &Geometry, x: &Value, k: &Value
 }
 
 impl Geometry {
-    fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.batch * self.windows
     }
 
     /// Rows of a matrix of windows.
-    fn tile(&self) -> usize {
+    pub(super) fn tile(&self) -> usize {
         let products = self.window * self.outputs();
         (TILE / self.window).clamp(16, 1024).max(GRAIN / products)
     }
 
-    fn is_depthwise(&self) -> bool {
+    /// Rows of a task: several tiles share a buffer, but each core has some.
+    pub(super) fn task(&self) -> usize {
+        let tile = self.tile();
+        tile * (self.rows() / tile / (8 * threads())).max(1)
+    }
+
+    pub(super) fn is_depthwise(&self) -> bool {
         self.groups > 1 && self.group_channels == 1 && self.group_outputs == 1
     }
 
     fn forward<T: Real>(&self, x: &[T], k: &[T]) -> Vec<T> {
-        let (outputs, tile) = (self.outputs(), self.tile());
-        // Several tiles share a buffer, but each core has some.
-        let task = tile * (self.rows() / tile / (8 * threads())).max(1);
+        let (outputs, tile, task) = (self.outputs(), self.tile(), self.task());
         let mut y = zeros::<T>(self.rows() * outputs);
         chunks(&mut y, task * outputs, &|part, y| {
             let mut buffer = vec![];
@@ -90,7 +94,7 @@ impl Geometry {
     }
 
     /// [`Self::forward`] of the windows `rows`.
-    fn forward_tile<T: Real>(&self, x: &[T], k: &[T], rows: Range<usize>, y: &mut [T], buffer: &mut Vec<T>) {
+    pub(super) fn forward_tile<T: Real>(&self, x: &[T], k: &[T], rows: Range<usize>, y: &mut [T], buffer: &mut Vec<T>) {
         let outputs = self.outputs();
         if self.is_depthwise() {
             return self.depthwise(x, rows.clone(), |row, tap, pixel| {

@@ -2,6 +2,8 @@
 
 mod geometry;
 mod kernel;
+mod rows;
 
 pub(crate) use geometry::Geometry;
 pub(crate) use kernel::{convolve, images_gradient, kernel_gradient};
+pub(crate) use rows::convolve_rows;

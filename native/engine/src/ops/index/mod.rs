@@ -4,6 +4,7 @@ mod gather;
 mod positions;
 
 pub(super) use gather::{gather, indexed_add, indexed_put, take, take_along_axis};
+pub(super) use positions::places;
 
 use crate::error::Result;
 use crate::ops::shape::range;

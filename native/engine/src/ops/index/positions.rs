@@ -30,7 +30,7 @@ pub(super) fn read_along(call: &Call<'_>, indices: &Value, axis: usize, shape: &
 }
 
 /// A line of the elements of an integer tensor as s64. An index that s64 does not hold becomes negative.
-pub(super) fn places(call: &Call<'_>, indices: &Value) -> Result<Value> {
+pub(in crate::ops) fn places(call: &Call<'_>, indices: &Value) -> Result<Value> {
     let line = cast(indices.clone(), indices.dtype().widened())?.reshape(&[indices.len()]);
     match line.dtype() {
         Type::S64 => Ok(line),

@@ -1,5 +1,6 @@
 //! Which instructions run together.
 
+use super::cluster::{Cluster, Part, is_view};
 use crate::cpu::tape::{LONGEST_ROW, folds};
 use crate::ops::fused::kernel;
 use crate::program::{Extent, Fold, Instruction, Op, Program, Reduce};
@@ -22,43 +23,6 @@ pub(super) struct Clusters<'a> {
     /// The cluster of each instruction: the number of one of its instructions.
     of: Vec<usize>,
     clusters: Vec<Cluster>,
-}
-
-/// What the instructions of a cluster have in common.
-#[derive(Clone, Debug, Default)]
-struct Cluster {
-    members: Vec<usize>,
-    shape: Vec<usize>,
-    /// How many of the last axes are folded; 0 where none is.
-    row_axes: usize,
-    /// Whether more instructions may join.
-    is_open: bool,
-}
-
-impl Cluster {
-    fn row(&self) -> usize {
-        self.shape[self.shape.len() - self.row_axes..].iter().product()
-    }
-
-    /// Whether a value of one element for each row may have this shape.
-    fn is_row_shape(&self, shape: &[usize]) -> bool {
-        let (outer, inner) = self.shape.split_at(self.shape.len() - self.row_axes);
-        let kept = shape.len() == self.shape.len() && shape[..outer.len()] == *outer;
-        shape == outer || kept && inner.len() <= shape.len() && shape[outer.len()..].iter().all(|&len| len == 1)
-    }
-
-    /// Whether a value of one element for each row, of this shape, is spread over the rows when it is broadcast.
-    fn spreads(&self, shape: &[usize]) -> bool {
-        shape.len() == self.shape.len() && self.is_row_shape(shape)
-    }
-}
-
-/// How an instruction would take part in a region.
-struct Part {
-    shape: Vec<usize>,
-    row_axes: usize,
-    /// Operands whose clusters may be joined.
-    with: Vec<usize>,
 }
 
 impl<'a> Clusters<'a> {
@@ -96,6 +60,11 @@ impl<'a> Clusters<'a> {
     /// The shape of a cluster's region and how many of its last axes are folded.
     pub(super) fn region(&self, cluster: usize) -> (&[usize], usize) {
         (&self.clusters[cluster].shape, self.clusters[cluster].row_axes)
+    }
+
+    /// Whether a cluster is a region that folds nothing.
+    pub(super) fn is_elementwise(&self, cluster: usize) -> bool {
+        self.clusters[cluster].is_open && self.clusters[cluster].row_axes == 0
     }
 
     /// The instructions whose results an instruction reads.
@@ -301,9 +270,4 @@ impl<'a> Clusters<'a> {
         into.members.extend(from.members);
         into.row_axes = into.row_axes.max(from.row_axes);
     }
-}
-
-/// Whether an operation only changes shape.
-pub(super) fn is_view(op: &Op) -> bool {
-    matches!(op, Op::Reshape | Op::Broadcast(_))
 }

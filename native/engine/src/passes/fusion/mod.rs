@@ -3,6 +3,7 @@
 //! A region is a set of instructions over one shape. It may hold values of this shape and, where it folds, values of one
 //! element for each row. No path leaves a region and comes back, so all of it can run at one point.
 
+mod cluster;
 mod clusters;
 mod region;
 

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::clusters::{Clusters, is_view};
+use super::cluster::is_view;
+use super::clusters::Clusters;
 use crate::ops::fused::compile;
 use crate::passes::writer::Writer;
 use crate::program::{Extent, Fused, Op, Program};
@@ -17,9 +18,16 @@ pub(super) fn write(
     writer: &mut Writer,
 ) {
     let works = members.iter().filter(|&&i| !is_view(&program.instructions[i].op)).count();
-    if works < 2 || !write_fused(program, clusters, members, ids, writer) {
+    if works < fewest(program, clusters, members) || !write_fused(program, clusters, members, ids, writer) {
         members.iter().for_each(|&i| write_alone(program, clusters, i, ids, writer));
     }
+}
+
+/// Fewest operations that are worth a region: one is where it may run on the blocks of what it reads.
+fn fewest(program: &Program, clusters: &Clusters<'_>, members: &[usize]) -> usize {
+    let comes_in_blocks = |i: usize| matches!(program.instructions[i].op, Op::Conv(_) | Op::Take(_));
+    let is_next = members.iter().flat_map(|&i| clusters.producers(i)).any(comes_in_blocks);
+    if is_next && clusters.is_elementwise(clusters.of(members[0])) { 1 } else { 2 }
 }
 
 fn write_alone(program: &Program, clusters: &Clusters<'_>, i: usize, ids: &mut [Option<usize>], writer: &mut Writer) {

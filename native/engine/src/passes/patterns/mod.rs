@@ -88,7 +88,7 @@ pub(super) fn name(program: &Program, off: &[Pattern]) -> Program {
         }
     }
     let named = if off.is_empty() { named } else { unfuse::without(named, off) };
-    blocks::join(&named)
+    blocks::join(&named, off)
 }
 
 /// What one instruction computes, in the order of the table.

@@ -1,0 +1,55 @@
+//! Products of matrices that run together with a region, by blocks of rows.
+
+use super::Parts;
+use crate::cpu;
+use crate::error::Result;
+use crate::ops::Call;
+use crate::ops::dot::Roles;
+use crate::program::{Dot, Instruction};
+use crate::value::Value;
+
+/// A product and the region of its rows.
+pub(super) fn linear(parts: &Parts<'_>, product: (&Dot, &Instruction), call: &Call<'_>) -> Result<Option<Vec<Value>>> {
+    let [left, right] = matrices(parts, product, call)?;
+    let operands = parts.operands(call);
+    let rows = parts.tape.rows(&operands, true)?;
+    cpu::for_types!(left.dtype(), T => cpu::linear::<T>(&left, &right, &rows), F32 f32, F64 f64)?;
+    Ok(Some(rows.finish()))
+}
+
+/// A product, the region of its rows, and a product of these.
+pub(super) fn attend(
+    parts: &Parts<'_>,
+    product: (&Dot, &Instruction),
+    (last, instruction): (&Dot, &Instruction),
+    call: &Call<'_>,
+) -> Result<Option<Vec<Value>>> {
+    let [left, right] = matrices(parts, product, call)?;
+    if call.out()?.shape.contains(&0) {
+        return Ok(None);
+    }
+    let values = call.inputs[instruction.inputs[1]].clone();
+    let roles = Roles::new(call, &values, &last.rhs_batch, &last.rhs_contract)?;
+    let values = roles.matrices(values, roles.contract, &roles.free);
+    let operands = parts.operands(call);
+    let rows = parts.tape.rows(&operands, false)?;
+    let dtype = left.dtype();
+    let out = cpu::for_types!(dtype, T => cpu::attend::<T>(&left, &right, &rows, &values), F32 f32, F64 f64)?;
+    Ok(Some(vec![out.reshape(&call.out()?.shape)]))
+}
+
+/// The operands of the first product as matrices.
+fn matrices(parts: &Parts<'_>, (dot, instruction): (&Dot, &Instruction), call: &Call<'_>) -> Result<[Value; 2]> {
+    let operands = parts.read(call, instruction);
+    let [left, right] = operands.ok_or_else(|| call.invalid("its product reads what is made after it"))?;
+    let lhs = Roles::new(call, &left, &dot.lhs_batch, &dot.lhs_contract)?;
+    let rhs = Roles::new(call, &right, &dot.rhs_batch, &dot.rhs_contract)?;
+    let left = lhs.matrices(left, &lhs.free, lhs.contract);
+    let right = rhs.matrices(right, rhs.contract, &rhs.free);
+    let elements = |shape: &[usize]| shape.iter().product::<usize>();
+    let (height, columns) = (left.shape(), right.shape());
+    if elements(&height[..height.len() - 1]) * columns[columns.len() - 1] != elements(&parts.region.0.shape) {
+        return Err(call.invalid("the region is not of the shape of the product"));
+    }
+    Ok([left, right])
+}

@@ -1,0 +1,97 @@
+//! Products of matrices with a region.
+
+use super::Region;
+use crate::program::{Dot, Instruction, Op, Pattern};
+
+/// Operands of up to so many elements are summed in double precision, on their own.
+const SMALL: usize = 256;
+
+/// Fewest rows of an attention of one matrix that is worth to be cut in blocks: fewer are shared out by columns.
+const ROWS: usize = 16;
+
+/// Fewest matrices that are shared out among the threads instead.
+const MATRICES: usize = 8;
+
+/// Products of numbers that one thread does soon enough.
+const SHORT: usize = 1 << 20;
+
+/// Fewest rows of a product that is followed by a region alone: fewer are shared out by columns.
+const LINEAR_ROWS: usize = 256;
+
+/// Fewest elements of the product: fewer stay in the cache anyway.
+const ELEMENTS: usize = 256 * 1024;
+
+/// Longest sums of such a product: where they are longer, the right matrix, which is brought in order for each block, costs
+/// more than the memory that is passed over once less.
+const LINEAR_INNER: usize = 128;
+
+/// A product, the softmax of its rows, and the product that reads these.
+pub(super) fn attention(region: &Region<'_>) -> Option<Vec<usize>> {
+    let scores = scores(region)?;
+    Some(vec![scores.product, region.number, weighing(region, &scores)?])
+}
+
+/// A product of many rows and its region.
+pub(super) fn linear(region: &Region<'_>) -> Option<Vec<usize>> {
+    let scores = scores(region)?;
+    let elements = region.fused.shape.iter().product::<usize>();
+    let is_worth = scores.rows >= LINEAR_ROWS && elements >= ELEMENTS && scores.inner <= LINEAR_INNER;
+    (region.fused.patterns.contains(&Pattern::Linear) && is_worth).then(|| vec![scores.product, region.number])
+}
+
+/// The product that a region reads.
+struct Scores<'a> {
+    product: usize,
+    dot: &'a Dot,
+    matrices: usize,
+    rows: usize,
+    columns: usize,
+    inner: usize,
+}
+
+impl Scores<'_> {
+    /// Whether blocks of rows share out the work as well as the product alone would be.
+    fn is_shared(&self) -> bool {
+        self.rows >= ROWS || self.matrices >= MATRICES || self.columns.saturating_mul(self.rows * self.inner) <= SHORT
+    }
+}
+
+/// The product of floats whose rows a region reads.
+fn scores<'a>(region: &Region<'a>) -> Option<Scores<'a>> {
+    let (product, instruction) = region.before().find(|(_, instruction)| matches!(instruction.op, Op::Dot(_)))?;
+    let Op::Dot(dot) = &instruction.op else { return None };
+    let graph = region.graph;
+    let left = &graph.ty(instruction.inputs[0]).shape;
+    let [batch, inner] =
+        [&dot.lhs_batch, &dot.lhs_contract].map(|axes| axes.iter().map(|&axis| left[axis]).product::<usize>());
+    let rows = graph.len(instruction.inputs[0]).checked_div(batch * inner)?;
+    let columns = graph.len(instruction.inputs[1]).checked_div(batch * inner)?;
+    let (shape, row_axes) = (&region.fused.shape, region.fused.row_axes);
+    let fits = row_axes == 0 || columns % shape[shape.len() - row_axes..].iter().product::<usize>() == 0;
+    (is_plain(region, instruction) && fits).then_some(Scores { product, dot, matrices: batch, rows, columns, inner })
+}
+
+/// Whether a product is of floats that are summed as they are.
+fn is_plain(region: &Region<'_>, instruction: &Instruction) -> bool {
+    let is_large = instruction.inputs.iter().any(|&id| region.graph.len(id) > SMALL);
+    region.is_plain(instruction) && is_large
+}
+
+/// The product that reads a region's rows, and nobody else does.
+fn weighing(region: &Region<'_>, scores: &Scores<'_>) -> Option<usize> {
+    if !region.fused.patterns.contains(&Pattern::Attention) || !scores.is_shared() || scores.columns < 2 {
+        return None;
+    }
+    let graph = region.graph;
+    let mut results = graph.results(region.number);
+    let (Some(weights), None) = (results.next(), results.next()) else { return None };
+    let (shape, batch) = (&graph.ty(weights).shape, scores.dot.lhs_batch.len());
+    let last = graph.readers(weights).next()?;
+    let instruction = graph.instruction(last);
+    let Op::Dot(dot) = &instruction.op else { return None };
+    let reads = instruction.inputs[0] == weights && graph.is_read_once(weights);
+    let by_rows = dot.lhs_contract == [shape.len() - 1] && shape.last() == Some(&scores.columns);
+    let same = dot.lhs_batch.iter().copied().eq(0..batch)
+        && graph.ty(weights).dtype == graph.instruction(scores.product).outputs[0].dtype;
+    (reads && by_rows && same && is_plain(region, instruction)).then_some(last)
+}
