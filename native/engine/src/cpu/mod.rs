@@ -15,6 +15,7 @@ mod fold;
 mod kernel;
 mod lines;
 mod map;
+mod meet;
 mod nest;
 mod number;
 mod product;

@@ -7,10 +7,11 @@ use gemm::Parallelism;
 use num_traits::Float;
 
 use super::block::vectorized;
+use super::meet::Meet;
 use crate::cpu::Number;
 
 /// A float that `gemm` multiplies matrices of.
-pub(crate) trait Real: Number + Float {}
+pub(crate) trait Real: Number + Float + Meet {}
 
 impl Real for f32 {}
 
@@ -241,36 +242,5 @@ fn add_rows<T: Real>(into: &mut [T], rows: [&[T]; STREAMS], factors: [T; STREAMS
 fn meet_columns<T: Real>(into: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
     let Some(row) = lhs.row(0) else { return };
     let column = rhs.transposed();
-    vectorized(
-        #[inline(always)]
-        || {
-            for (number, sum) in into.iter_mut().enumerate() {
-                *sum = *sum + product_of_lines(row, column.row(number).unwrap_or_default());
-            }
-        },
-    );
-}
-
-/// Sums that run side by side.
-const SUMS: usize = 64;
-
-#[inline(always)]
-fn product_of_lines<T: Real>(a: &[T], b: &[T]) -> T {
-    let mut sums = [T::zero(); SUMS];
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<SUMS>(), b.as_chunks::<SUMS>());
-    for (a, b) in a.iter().zip(b) {
-        (0..SUMS).for_each(|k| sums[k] = a[k].mul_add(b[k], sums[k]));
-    }
-    let sums: [T; 32] = halves(&sums);
-    let sums: [T; 16] = halves(&sums);
-    let sums: [T; 8] = halves(&sums);
-    let sums: [T; 4] = halves(&sums);
-    let sums: [T; 2] = halves(&sums);
-    a_rest.iter().zip(b_rest).fold(sums[0] + sums[1], |sum, (&a, &b)| a.mul_add(b, sum))
-}
-
-/// The sums of the first half and the second. Of known length, so that they stay in registers.
-#[inline(always)]
-fn halves<T: Real, const N: usize>(sums: &[T]) -> [T; N] {
-    std::array::from_fn(|k| sums[k] + sums[k + N])
+    T::meet(row, &|number| column.row(number).unwrap_or_default(), into);
 }

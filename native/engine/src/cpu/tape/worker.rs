@@ -34,8 +34,8 @@ pub(super) struct Worker<'a> {
     pub(super) folded: Vec<u64>,
 }
 
-/// Elements from which on a region does not lie in the caches.
-const FAR: usize = 256 * 1024;
+/// Elements from which on the memory of a region may not lie near.
+const FAR: usize = 16 * 1024;
 
 /// Steps from which on a block takes longer than its memory to come.
 const SLOW: usize = 3;
