@@ -170,3 +170,26 @@ fn a_product_does_not_depend_on_the_number_of_cores() {
         assert!([2, 3, 8].into_iter().all(|cores| product(cores) == one), "{rows} x {inner} x {columns}");
     }
 }
+
+/// Every number of rows up to where larger products begin, beside columns that do and do not fill the processor's vectors.
+#[test]
+fn products_of_few_rows_follow_the_definition() {
+    let layouts = [(1, 0), (1, 1), (0, 0), (0, 1)];
+    for rows in (1..=20).chain([31, 63, 64, 65]) {
+        for columns in [1, 3, 8, 16, 24, 33, 64, 75, 129] {
+            for inner in [1, 2, 17, 70] {
+                let (left, right) = layouts[(rows + columns + inner) % 4];
+                let op = dot(&[left], &[], &[right], &[]);
+                let a_shape = if left == 1 { [rows, inner] } else { [inner, rows] };
+                let b_shape = if right == 0 { [inner, columns] } else { [columns, inner] };
+                let (a, b) = (noise(1, rows * inner, 5), noise(2, inner * columns, 5));
+                let (shape, want) = by_loops(&op, &a, &a_shape, &b, &b_shape);
+                for dtype in [Type::F32, Type::F64] {
+                    let operands = [tensor(dtype, &a_shape, &a), tensor(dtype, &b_shape, &b)];
+                    let got = run(Op::Dot(op.clone()), &operands, &ty(dtype, &shape));
+                    assert_eq!(numbers(&got), want, "{rows} rows, {inner} inner, {columns} columns, {op:?}, {dtype}");
+                }
+            }
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::block::zeros;
-use super::dot::{Batch, in_rows};
+use super::dot::{Batch, grain, in_rows};
 use super::product::{Matrix, Real, multiply};
 use super::tape::Rows;
 use super::tasks::chunks;
@@ -16,9 +16,6 @@ const BLOCK: usize = 32 * 1024;
 
 /// Elements of a block of a single product, which packs the right matrix again for each.
 const LARGE_BLOCK: usize = 256 * 1024;
-
-/// Products of two numbers that are worth a block of their own.
-const GRAIN: usize = 1 << 20;
 
 /// The region `rows` of the products of `lhs` `[.., rows, inner]` and `rhs` `[.., inner, columns]`, row by row; it makes its
 /// results itself.
@@ -71,10 +68,10 @@ impl<'a, T: Real> Blocks<'a, T> {
     fn new(lhs: &'a Value, rhs: &'a Value, block: usize) -> Result<Self> {
         let (lhs, rhs) = (Batch::<T>::new(lhs)?, Batch::<T>::new(rhs)?);
         let ([height, inner], columns) = (lhs.shape, rhs.shape[1]);
-        // Of rows in sixteens, each element is summed as in the whole product.
         let rows = (block / columns).clamp(16, 512) / 16 * 16;
         let matrix = height * columns;
-        let together = if rows < height { 1 } else { (block / matrix).min(GRAIN / (matrix * inner.max(1))).max(1) };
+        let together =
+            if rows < height { 1 } else { (block / matrix).min(grain(height) / (matrix * inner.max(1))).max(1) };
         Ok(Self { rows: rows.min(height), together, lhs, rhs })
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::block::zeros;
 use super::crew::{share, threads};
-use super::product::{FEW, Matrix, Real, Target, multiply};
+use super::product::{FEW, FEWER, Matrix, Real, Target, multiply};
 use super::tasks::chunks;
 use super::{View, value};
 use crate::error::Result;
@@ -13,6 +13,11 @@ use crate::value::Value;
 
 /// Products of two numbers that are worth a task of their own.
 const GRAIN: usize = 1 << 20;
+
+/// [`GRAIN`] for products of so many rows: of few rows, the time is that of reading the other matrix.
+pub(super) fn grain(rows: usize) -> usize {
+    GRAIN / 16 * rows.clamp(1, 16)
+}
 
 /// Fewest rows of a result that a task computes, because each task brings the whole right matrix in order.
 const ROWS: usize = 64;
@@ -33,9 +38,7 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     let mut out = Vec::with_capacity(count * matrix);
     let places = &mut out.spare_capacity_mut()[..count * matrix];
     if rows * columns * inner < 2 * GRAIN || count >= 2 * threads() {
-        // With one row, the time is that of reading the matrix.
-        let grain = if rows == 1 { GRAIN / 16 } else { GRAIN };
-        let together = (grain / (matrix * inner).max(1)).max(1);
+        let together = (grain(rows) / (matrix * inner).max(1)).max(1);
         chunks(places, together * matrix, &|number, part| {
             for (i, out) in part.chunks_exact_mut(matrix.max(1)).enumerate() {
                 let place = number * together + i;
@@ -76,10 +79,9 @@ fn fewest(columns: usize) -> usize {
     if columns > 64 { 16 } else { 65.max(256 / columns + 1) }
 }
 
-/// The length of parts of `whole` rows that meet `columns`, or the other way round: at least `least`, a multiple of `unit`, and
-/// such that all are summed as the whole is.
-fn length(whole: usize, least: usize, unit: usize, columns: usize) -> usize {
-    let fewest = fewest(columns);
+/// The length of parts of `whole` rows or columns: at least `least`, a multiple of `unit`, and none of less than `fewest`, so
+/// that all are summed as the whole is.
+fn length(whole: usize, least: usize, unit: usize, fewest: usize) -> usize {
     let is_right = |part: &usize| matches!(whole % part, rest if rest == 0 || rest >= fewest);
     let first = least.max(fewest).next_multiple_of(unit);
     (first..whole).step_by(unit).find(is_right).unwrap_or(whole)
@@ -95,7 +97,7 @@ fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_
     }
     // Two shares for each thread, so that none waits long for the last; but a small product is soon done.
     let shares = if rows * columns * lhs.columns() < 64 * GRAIN { threads() } else { 2 * threads() };
-    let share = length(rows, rows.div_ceil(shares).max(ROWS), 16, columns);
+    let share = length(rows, rows.div_ceil(shares).max(ROWS), 16, fewest(columns).max(FEWER));
     chunks(out, share * columns, &|number, part| {
         let count = part.len() / columns;
         fill(part, lhs.part(number * share, count), rhs);
@@ -130,7 +132,7 @@ fn by_columns<T: Real>(
     let target = Target::fresh(out, rows, columns);
     let least = columns.div_ceil(threads());
     // A single row is not multiplied by `gemm`.
-    let part = if rows == 1 { least.next_multiple_of(COLUMNS) } else { length(columns, least, COLUMNS, rows) };
+    let part = if rows == 1 { least.next_multiple_of(COLUMNS) } else { length(columns, least, COLUMNS, fewest(rows)) };
     let next = AtomicUsize::new(0);
     share(threads().min(columns.div_ceil(part)) - 1, &|| {
         loop {

@@ -11,6 +11,7 @@ mod concatenate;
 mod conv;
 mod crew;
 mod dot;
+mod few_rows;
 mod fold;
 mod kernel;
 mod lines;
@@ -29,6 +30,7 @@ mod table;
 mod take;
 pub(crate) mod tape;
 mod tasks;
+mod vectors;
 mod view;
 mod window;
 

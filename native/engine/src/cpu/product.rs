@@ -7,11 +7,13 @@ use gemm::Parallelism;
 use num_traits::Float;
 
 use super::block::vectorized;
-use super::meet::Meet;
+use super::few_rows::FewRows;
+use super::meet::meet;
+use super::vectors::Vectors;
 use crate::cpu::Number;
 
 /// A float that `gemm` multiplies matrices of.
-pub(crate) trait Real: Number + Float + Meet {}
+pub(crate) trait Real: Number + Float + Vectors {}
 
 impl Real for f32 {}
 
@@ -83,6 +85,14 @@ impl<'a, T> Matrix<'a, T> {
     fn row(&self, number: usize) -> Option<&'a [T]> {
         let start = self.start.wrapping_add_signed(self.row_step * number as isize);
         if self.column_step == 1 { self.elements.get(start..start + self.columns) } else { None }
+    }
+
+    fn at(&self, row: usize, column: usize) -> T
+    where
+        T: Copy,
+    {
+        let at = self.row_step * row as isize + self.column_step * column as isize;
+        self.elements[self.start.wrapping_add_signed(at)]
     }
 
     pub(super) fn transposed(self) -> Self {
@@ -172,6 +182,40 @@ impl<'a, T: Real> Target<'a, T> {
             }
             return;
         }
+        if lhs.rows < FEWER && lhs.columns > 0 && rhs.is_in_rows() && rhs.row_step > 0 {
+            // SAFETY: as the caller's promise.
+            let done = unsafe { self.write_few(first, lhs, rhs, add) };
+            if done == rhs.columns {
+                return;
+            }
+            // SAFETY: as the caller's promise.
+            return unsafe { self.write_by_gemm(first + done, lhs, rhs.across(done, rhs.columns - done), add) };
+        }
+        // SAFETY: as the caller's promise.
+        unsafe { self.write_by_gemm(first, lhs, rhs, add) }
+    }
+
+    /// [`Target::write`] of few rows for all columns but the last; answers how many.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Target::write`].
+    unsafe fn write_few(&self, first: usize, lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, add: bool) -> usize {
+        let sizes = [lhs.rows, lhs.columns, rhs.columns];
+        let matrix = (&rhs.elements[rhs.start..], rhs.row_step.unsigned_abs());
+        // SAFETY: the target holds rows of so many columns from the first on, which nobody else writes to.
+        unsafe {
+            FewRows::new(sizes, |row, column| lhs.at(row, column), matrix, (self.start.add(first), self.step), add)
+                .run()
+        }
+    }
+
+    /// [`Target::write`] by `gemm`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Target::write`], which has checked the sizes.
+    unsafe fn write_by_gemm(&self, first: usize, lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, add: bool) {
         let alpha = if add { T::one() } else { T::zero() };
         // SAFETY: `Matrix` and the assertions above make sure that each matrix lies inside of its slice, and the target
         // inside of its own; it is borrowed mutably, so it overlaps with no other, and its rows do not overlap because
@@ -204,6 +248,9 @@ impl<'a, T: Real> Target<'a, T> {
 
 /// Rows from which on it is worth to bring a matrix whose columns are lines of memory in order.
 pub(super) const FEW: usize = 8;
+
+/// Rows from which on `gemm` is as fast or faster than [`FewRows`].
+pub(super) const FEWER: usize = 64;
 
 /// Rows that are added at a time: as many streams as the processor follows.
 const STREAMS: usize = 8;
@@ -242,5 +289,5 @@ fn add_rows<T: Real>(into: &mut [T], rows: [&[T]; STREAMS], factors: [T; STREAMS
 fn meet_columns<T: Real>(into: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
     let Some(row) = lhs.row(0) else { return };
     let column = rhs.transposed();
-    T::meet(row, &|number| column.row(number).unwrap_or_default(), into);
+    meet(row, &|number| column.row(number).unwrap_or_default(), into);
 }
