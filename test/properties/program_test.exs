@@ -61,6 +61,15 @@ defmodule ExBurn.ProgramPropertyTest do
     Enum.any?(Enum.zip_with(got, rights, &Compare.difference(&1, hd(&2), &2)))
   end
 
+  test "the sign of a zero is noticed where all lanes agree about it" do
+    [plus, minus] =
+      for zero <- [0.0, -0.0], do: Nx.tensor([zero, 1.0], backend: Nx.BinaryBackend)
+
+    assert Compare.difference(minus, plus, [plus, plus]) =~ "want: 0.0"
+    assert Compare.difference(minus, plus, [plus, minus]) == nil
+    assert Compare.difference(plus, plus, [plus, plus]) == nil
+  end
+
   test "the code of a program means the same as its steps" do
     for seed <- 1..30 do
       {program, _} = Generator.program(Generator.genes(seed))

@@ -106,8 +106,11 @@ defmodule ExBurn.Property do
 
     bounds = Tolerance.bounds(tolerance, want, call)
     triples = Enum.zip([closed(got, want), Number.list(want), bounds])
+    signed? = Tolerance.signed_zeros?(tolerance, want)
 
-    case Enum.reject(triples, fn {g, w, bound} -> Tolerance.close?(g, w, bound) end) do
+    case Enum.reject(triples, fn {g, w, bound} ->
+           Tolerance.close?(g, w, bound) and (not signed? or Number.zeros_alike?(g, w))
+         end) do
       [] -> :ok
       [{g, w, bound} | _] -> fail(call, how, show(want, w), show(got, g) <> allowed(bound))
     end

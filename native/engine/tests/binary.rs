@@ -133,6 +133,17 @@ fn nan_and_infinity_follow_ieee_and_extrema_propagate_nan() {
 }
 
 #[test]
+fn of_two_zeros_the_first_one_is_the_extremum() {
+    for op in [Binary::Max, Binary::Min] {
+        for dtype in FLOATS {
+            let (a, b) = (vector(dtype, &[0.0, -0.0]), vector(dtype, &[-0.0, 0.0]));
+            let got = numbers(&apply(op, &a, &b, dtype, &[2]));
+            assert_eq!([got[0].is_sign_negative(), got[1].is_sign_negative()], [false, true], "{op:?} of {dtype}");
+        }
+    }
+}
+
+#[test]
 fn comparisons_answer_u8() {
     let (a, b) = ([1.0, 2.0, 3.0, NAN, NAN, -0.0], [2.0, 2.0, 2.0, 1.0, NAN, 0.0]);
     let cases: [(Binary, Test); 6] = [

@@ -192,6 +192,8 @@ fn clip_holds_between_two_scalars() {
     assert_eq!(got, [0.0, 200.0]);
     let got = clip(vector(Type::F32, &[-INF, 0.5, INF, NAN]), bounds(Type::S32, 0.0, 2.0), Type::F32, 4);
     assert_close("clip", &got, &[0.0, 0.5, 2.0, NAN], 0.0);
+    let got = clip(vector(Type::F32, &[-0.0, -1.0]), bounds(Type::F32, 0.0, 2.0), Type::F32, 2);
+    assert!(got.iter().all(|x| x.is_sign_positive()), "a zero takes the sign of the bound");
     let got = clip(vector(Type::F64, &[0.0, 5.0]), bounds(Type::F64, 3.0, 1.0), Type::F64, 2);
     assert_eq!(got, [1.0, 1.0]);
 }

@@ -212,11 +212,67 @@ defmodule ExBurn.Defn.HostCallTest do
     end
   end
 
-  test "a call inside a function of reduce is refused by name" do
-    fun = &Nx.reduce(&1, 0, fn x, acc -> Nx.add(Nx.Defn.Kernel.hook(x, see(:element)), acc) end)
+  # The scalars that Nx.BinaryBackend takes out of a tensor keep its names, so it is their negatives that are compared.
+  defn folding(t, start) do
+    Nx.reduce(t, start, [axes: [1], keep_axes: true], fn x, acc ->
+      2 * hook(-acc, see(:accumulator)) - hook(-x, :element, see(:element))
+    end)
+  end
 
-    assert_raise Error, ~r/^reduce: .*calls into Elixir/, fn ->
-      Nx.Defn.jit_apply(fun, [Nx.tensor([1, 2])], compiler: Compiler)
-    end
+  defn folding_all(t), do: Nx.reduce(t, 1, fn x, acc -> hook(x - acc, see(:all)) end)
+
+  defn folding_in_branch(t) do
+    if Nx.sum(t) > 3, do: folding(t, 5) + 1, else: t[[.., 0..0]]
+  end
+
+  defp numbers(calls, tag), do: for({^tag, [x]} <- calls, do: Nx.to_number(x))
+
+  test "calls inside the function of reduce run for each element, in the order of the rows" do
+    t = Nx.tensor([[1, 2, 3], [4, 5, 6]])
+    calls = assert_same_calls(&folding/2, [t, Nx.tensor(7)])
+    assert numbers(calls, :element) == [-1, -2, -3, -4, -5, -6]
+    assert [-7, 13 | _] = numbers(calls, :accumulator)
+
+    assert_same_calls(&folding/2, [Nx.transpose(t), Nx.tensor(0.5)])
+    assert_same_calls(&folding/2, [Nx.iota({2, 2, 2}, type: :f64), Nx.tensor(1)])
+    assert_same_calls(&folding/2, [t, Nx.tensor(7)], hooks: %{element: see(:other)})
+    assert length(assert_same_calls(&folding_all/1, [t])) == 6
+    assert length(assert_same_calls(&folding_in_branch/1, [t])) == 12
+    assert assert_same_calls(&folding_in_branch/1, [Nx.multiply(t, 0)]) == []
+  end
+
+  defn folding_windows(t) do
+    Nx.window_reduce(
+      t,
+      -1,
+      {2, 2},
+      [strides: [1, 2], padding: [{0, 0}, {1, 0}], window_dilations: [1, 2]],
+      fn x, acc -> hook(x, see(:element)) * 3 + acc end
+    )
+  end
+
+  test "calls inside the function of window_reduce run for each element of each window" do
+    assert_same_calls(&folding_windows/1, [Nx.iota({3, 4}, type: :f32)])
+    calls = assert_same_calls(&folding_windows/1, [Nx.iota({3, 4}, type: :s32)])
+    assert [-1, 1, -1, 5 | _] = numbers(calls, :element)
+  end
+
+  @table Nx.tensor([10, 20, 30], backend: Nx.BinaryBackend)
+
+  def looked_up(x, _opts), do: Nx.multiply(x, 3)
+
+  defn folding_by_calls(t) do
+    Nx.reduce(t, 0, fn x, acc ->
+      {acc, _x} =
+        while {acc, x}, acc < 40 do
+          {acc + Nx.runtime_call(x, x, &looked_up/2) + @table[1], x}
+        end
+
+      acc + x
+    end)
+  end
+
+  test "the function of reduce may loop over runtime calls and read captured tensors" do
+    assert_same_calls(&folding_by_calls/1, [Nx.tensor([1, 2, 5])])
   end
 end

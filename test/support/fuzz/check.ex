@@ -18,8 +18,8 @@ defmodule ExBurn.Fuzz.Check do
   @doc """
   What is wrong with the answers of a program, or `nil`; `rights` are its outputs as `ExBurn.Fuzz.Generator` answers them.
 
-  Before it says so, it runs the program in many more lanes, and asks `Nx.Defn.Evaluator`: where the traced program means
-  something else than its steps, both of us answer alike or both raise, and the fault is Nx's.
+  Before it says so, it runs the program in many more lanes, and once traced by `Nx.Defn.Evaluator` in as many: where the
+  traced program means something else than its steps, both of us answer alike or both raise, and the fault is Nx's.
   """
   @spec fault(ExBurn.Fuzz.Program.t(), [[Nx.Tensor.t()]], keyword()) :: fault() | nil
   def fault(program, rights, opts) do
@@ -42,20 +42,21 @@ defmodule ExBurn.Fuzz.Check do
     with {:ok, rights} <- rights(program, @lanes),
          got = ours(program, opts),
          {_, _} = fault <- compare(got, rights),
-         do: unless(as_traced?(program, got, rights), do: fault)
+         do: unless(as_traced?(program, got), do: fault)
   end
 
-  defp as_traced?(program, got, rights) do
-    case evaluated(program) do
-      {:ok, wanted} -> compare(got, rights, wanted) == nil
+  defp as_traced?(program, got) do
+    case attempt(fn -> Oracle.traced(program, @lanes) end) do
+      {:ok, rights} -> not sure?(rights) or compare(got, rights) == nil
       {:raised, exception} -> exception not in @no_answer
+      :skip -> true
     end
   end
 
   defp raises?(program, exception) do
-    case evaluated(program) do
-      {:ok, _} -> false
+    case attempt(fn -> Oracle.traced(program, 1) end) do
       {:raised, other} -> other == exception or other not in @no_answer
+      answered -> answered == :skip
     end
   end
 
@@ -71,34 +72,33 @@ defmodule ExBurn.Fuzz.Check do
        :error |> Exception.format(error, __STACKTRACE__) |> String.slice(0, 2000)}
   end
 
-  defp evaluated(program) do
-    {:ok, program |> Interpreter.evaluated() |> Tuple.to_list()}
+  defp attempt(fun) do
+    {:ok, fun.()}
   rescue
     error -> {:raised, error.__struct__}
+  catch
+    :skip -> :skip
   end
 
-  # `wanted` stands for the first lanes, with the same bounds.
-  defp compare(got, rights, wanted \\ nil)
-
-  defp compare({:ok, got}, rights, wanted) do
-    [got, wanted || Enum.map(rights, &hd/1), rights]
+  defp compare({:ok, got}, rights) do
+    [got, rights]
     |> Enum.zip()
     |> Enum.with_index()
-    |> Enum.find_value(fn {{got, want, lanes}, i} ->
-      text = Compare.difference(got, want, lanes)
+    |> Enum.find_value(fn {{got, lanes}, i} ->
+      text = Compare.difference(got, hd(lanes), lanes)
       text && {:value, "output #{i}:\n#{text}"}
     end)
   end
 
-  defp compare(raised, _rights, _wanted), do: raised
+  defp compare(raised, _rights), do: raised
+
+  defp rights(program, lanes) do
+    case attempt(fn -> Oracle.outputs(program, lanes) end) do
+      {:ok, rights} -> if sure?(rights), do: {:ok, rights}
+      _ -> nil
+    end
+  end
 
   # Where lanes take different ways, nobody can say what is right.
-  defp rights(program, lanes) do
-    rights = Oracle.outputs(program, lanes)
-    if Enum.all?(rights, &Compare.sure?/1), do: {:ok, rights}
-  rescue
-    _ -> nil
-  catch
-    :skip -> nil
-  end
+  defp sure?(rights), do: Enum.all?(rights, &Compare.sure?/1)
 end

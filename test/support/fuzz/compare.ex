@@ -71,16 +71,27 @@ defmodule ExBurn.Fuzz.Compare do
   end
 
   defp first_difference(got, want, lanes) do
-    [Number.list(got), Number.list(want), bounds(lanes)]
-    |> Enum.zip_with(fn [g, w, {_, bound}] -> {g, w, bound} end)
-    |> Enum.find_value(fn {g, w, bound} ->
-      if not close?(g, w, bound), do: report(g, w, bound, got, want)
+    [Number.list(got), Number.list(want), bounds(lanes), zeros(lanes)]
+    |> Enum.zip_with(fn [g, w, {_, bound}, zeros] -> {g, w, bound, zeros} end)
+    |> Enum.find_value(fn {g, w, bound, zeros} ->
+      if not (close?(g, w, bound) and zeros_alike?(g, w, zeros)),
+        do: report(g, w, bound, got, want)
     end)
   end
 
-  # The sign of zero is not told.
   defp close?(got, want, _bound) when got == want, do: true
   defp close?(got, want, bound), do: Tolerance.close?(got, want, bound)
+
+  # The signs that each element has in the lanes.
+  defp zeros(lanes) do
+    lanes
+    |> Enum.map(&Number.list/1)
+    |> Enum.zip_with(fn numbers -> numbers |> Enum.map(&Number.zero/1) |> Enum.uniq() end)
+  end
+
+  # Where lanes differ, nothing is said about the sign.
+  defp zeros_alike?(got, want, [_one]), do: Number.zeros_alike?(got, want)
+  defp zeros_alike?(_got, _want, _several), do: true
 
   defp report(g, want, bound, got, right) do
     "want: #{inspect(want)} in #{show(right)}\ngot: #{inspect(g)} in #{show(got)}\nallowed: #{inspect(bound)}"

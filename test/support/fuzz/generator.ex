@@ -176,7 +176,7 @@ defmodule ExBurn.Fuzz.Generator do
     cond do
       Number.integer?(type) -> whole(type)
       not finite? and chance(6) -> one_of([:nan, :infinity, :neg_infinity] -- missing(type))
-      chance(3) -> Number.round_to(type, one_of(-8..8) * 0.5)
+      chance(3) -> Number.round_to(type, one_of([-0.0 | Enum.map(-8..8, &(&1 * 0.5))]))
       true -> Number.round_to(type, 6 * :rand.uniform() - 3) |> normal(type)
     end
   end

@@ -8,7 +8,7 @@ defmodule ExBurn.Fuzz.Interpreter do
 
   import Nx.Defn.Kernel, only: [stop_grad: 1, custom_grad: 3, hook: 2]
 
-  alias ExBurn.Fuzz.{Fun, Program}
+  alias ExBurn.Fuzz.{Fun, Program, Watched}
   alias ExBurn.Property.Operand
 
   @most_turns 100
@@ -34,19 +34,30 @@ defmodule ExBurn.Fuzz.Interpreter do
   end
 
   @doc """
-  The program traced as for a compiler, and evaluated by `Nx.Defn.Evaluator` on `Nx.BinaryBackend`.
+  The program traced as for a compiler, and evaluated by `Nx.Defn.Evaluator` on `Nx.BinaryBackend`, with `around` in place
+  of each of its operations.
   """
-  def evaluated(%Program{} = program) do
-    Nx.with_default_backend(Nx.BinaryBackend, fn ->
-      {fun, args} = as_function(program)
-      Nx.Defn.jit_apply(fun, args, compiler: Nx.Defn.Evaluator)
+  def evaluated(%Program{} = program, around \\ fn _op, args, call -> call.(args) end) do
+    place = fn -> as_function(program, &Watched.expr/1) end
+    {fun, [tensors]} = Nx.with_default_backend(Nx.BinaryBackend, place)
+    watched(around, fun, Tuple.to_list(tensors))
+  end
+
+  defp watched(around, fun, tensors) do
+    args = [tensors |> Enum.map(&Watched.wrap/1) |> List.to_tuple()]
+
+    Watched.run(around, fn ->
+      fun |> Nx.Defn.jit_apply(args, compiler: Nx.Defn.Evaluator) |> unwrapped()
     end)
   end
 
+  defp unwrapped(results),
+    do: results |> Tuple.to_list() |> Watched.unwrap() |> List.to_tuple()
+
   # A function of one tuple, and the tuple.
-  defp as_function(program) do
+  defp as_function(program, expr \\ &Nx.Defn.Expr.tensor/1) do
     {parameters, captured} = Enum.split_with(program.inputs, &(elem(&1, 2) == :parameter))
-    captured = Map.new(captured, &captured/1)
+    captured = Map.new(captured, &captured(&1, expr))
     numbers = Enum.map(parameters, &elem(&1, 0))
     tensors = Enum.map(parameters, &elem(build(&1), 1))
 
@@ -66,8 +77,8 @@ defmodule ExBurn.Fuzz.Interpreter do
   defp traced(program, values), do: run(program, values, %__MODULE__{traced?: true})
 
   # An expression at once, since some functions of Nx don't take a tensor together with an expression.
-  defp captured({number, operand, _kind}),
-    do: {number, %{operand | elsewhere?: true} |> Operand.build() |> Nx.Defn.Expr.tensor()}
+  defp captured({number, operand, _kind}, expr),
+    do: {number, expr.(Operand.build(%{operand | elsewhere?: true}))}
 
   defp build({number, operand, _kind}), do: {number, Operand.build(operand)}
 
@@ -112,6 +123,14 @@ defmodule ExBurn.Fuzz.Interpreter do
 
   defp perform(:window_reduce, [t, acc, window, opts, fun], values, mode),
     do: Nx.window_reduce(t, acc, window, opts, &call(fun, [&1, &2], values, mode))
+
+  # What is around steps of tensors is around the operations of their gradient.
+  defp perform(:grad, [tensors, fun], values, %{traced?: false, around: around})
+       when around != nil do
+    values = Map.new(values, fn {number, t} -> {number, Watched.expr(t)} end)
+    gradient = &perform(:grad, [Tuple.to_list(&1), fun], values, %__MODULE__{traced?: true})
+    watched(around, gradient, tensors)
+  end
 
   defp perform(:grad, [tensors, fun], values, mode) do
     objective = &call(fun, Tuple.to_list(&1), values, %{mode | traced?: true})

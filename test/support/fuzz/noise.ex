@@ -43,6 +43,27 @@ defmodule ExBurn.Fuzz.Noise do
     %{t | data: %{data | state: bytes}}
   end
 
+  @doc """
+  The tensor of `Nx.BinaryBackend` with zeros of any sign.
+  """
+  def zeros(%T{type: {kind, _}} = t) when kind in [:u, :s], do: t
+
+  def zeros(%T{type: {kind, size}, data: %Nx.BinaryBackend{state: bytes} = data} = t) do
+    size = if kind == :c, do: div(size, 2), else: size
+
+    bytes =
+      for <<n::size(size)-native <- bytes>>,
+        into: <<>>,
+        do: <<sign_zero(n, size)::size(size)-native>>
+
+    %{t | data: %{data | state: bytes}}
+  end
+
+  defp sign_zero(n, size) do
+    negative = Bitwise.bsl(1, size - 1)
+    if n in [0, negative], do: Enum.random([0, negative]), else: n
+  end
+
   defp nudge(n, infinite, size) do
     magnitude = Bitwise.band(n, Bitwise.bsl(1, size - 1) - 1)
     moved = magnitude + sign()
@@ -64,15 +85,6 @@ defmodule ExBurn.Fuzz.Noise do
       _not_finite ->
         number
     end
-  end
-
-  @doc """
-  Numbers that make noise when they are multiplied with an expression of this type and shape.
-  """
-  def factors(%T{} = t) do
-    step = 2 * Number.eps(t.type)
-    numbers = for _ <- 1..max(Nx.size(t), 1), do: 1.0 + sign() * step
-    numbers |> Nx.tensor(type: t.type, backend: Nx.BinaryBackend) |> Nx.reshape(t.shape)
   end
 
   defp sign, do: 2 * :rand.uniform(2) - 3

@@ -6,11 +6,13 @@ defmodule ExBurn.Fuzz.Oracle do
   rounds makes an error of one unit in the last place more, up or down at random. Operations that add up many numbers get
   such errors in their operands too. How far the lanes lie from each other says what rounding may do to a result; where
   nothing rounds, all lanes are the same and so is the bound: exact.
+
+  The sign of a zero is drawn at random in these lanes where it hangs on the order of a sum, or on which of two zeros an
+  extremum of many takes, which IEEE 754 leaves open.
   """
 
-  alias ExBurn.Fuzz.{Interpreter, Noise}
+  alias ExBurn.Fuzz.{Fun, Interpreter, Noise}
   alias ExBurn.Property.{Known, Number, Operand}
-  alias Nx.Defn.Expr
   alias Nx.Tensor, as: T
 
   @exact ~w(tensor reshape transpose broadcast squeeze slice slice_along_axis put_slice pad reverse concatenate stack gather
@@ -20,12 +22,14 @@ defmodule ExBurn.Fuzz.Oracle do
             bitwise_not left_shift right_shift real imag conjugate floor ceil round sign while cond stop_grad iota eye
             is_nan is_infinity vectorize devectorize new_axis flatten tile repeat tri triu tril as_type reduce window_reduce
             population_count count_leading_zeros rename outer_copy make_diagonal take_diagonal put_diagonal revectorize
-            split all_close hook custom_grad uniform
+            split all_close hook custom_grad grad uniform
             randint)a
 
   @sums ~w(sum product mean dot outer conv window_sum window_product window_mean cumulative_sum cumulative_product
-           indexed_add variance standard_deviation logsumexp window_scatter_max window_scatter_min grad pow covariance
+           indexed_add variance standard_deviation logsumexp window_scatter_max window_scatter_min pow covariance
            weighted_mean determinant cholesky solve norm)a
+
+  @extrema ~w(max min reduce_max reduce_min window_max window_min cumulative_max cumulative_min)a
 
   # Where Nx.BinaryBackend may be wrong, for any numbers or for special ones.
   @suspect ~w(expm1 log1p erf_inv cbrt count_leading_zeros acos acosh sign clip round ceil floor tanh log atan2 divide
@@ -54,14 +58,8 @@ defmodule ExBurn.Fuzz.Oracle do
   def step(step, [right | noisy]) do
     Nx.with_default_backend(Nx.BinaryBackend, fn ->
       right = Interpreter.step(step, right, %Interpreter{around: &right/3})
-
-      [
-        right
-        | Enum.map(
-            noisy,
-            &Interpreter.step(step, &1, %Interpreter{around: fn o, a, c -> noisy(o, a, c) end})
-          )
-      ]
+      around = %Interpreter{around: &noisy/3}
+      [right | Enum.map(noisy, &Interpreter.step(step, &1, around))]
     end)
   end
 
@@ -73,17 +71,24 @@ defmodule ExBurn.Fuzz.Oracle do
     for number <- program.outputs, do: Enum.map(lanes, &Map.fetch!(&1, number))
   end
 
+  @doc """
+  What each output is of the program as it is after tracing, in `count` lanes. `Nx.Defn.Expr` merges nodes, and what
+  follows rounds otherwise than the steps do, or means something else.
+  """
+  def traced(program, count) do
+    [(&right/3) | List.duplicate(&noisy/3, count - 1)]
+    |> Enum.map(&(program |> Interpreter.evaluated(&1) |> Tuple.to_list()))
+    |> Enum.zip_with(& &1)
+  end
+
   defp right(op, args, call) do
     if ExBurn.Fuzz.Known.reason(op, args), do: throw(:skip)
     args = promote(op, args)
 
-    if op in @suspect and Enum.all?(args, &eager?/1),
+    if op in @suspect,
       do: checked(op, args, call),
       else: call.(args)
   end
-
-  defp eager?(%T{data: %Expr{}}), do: false
-  defp eager?(_), do: true
 
   # Nx.BinaryBackend computes with all digits of operands of other types; Nx says that they are converted first.
   defp promote(op, [_, _ | _] = args) do
@@ -127,20 +132,41 @@ defmodule ExBurn.Fuzz.Oracle do
 
   def as_operand(other), do: other
 
-  defp noisy(op, args, call) when op in @sums do
-    op |> right(map(args, &noise/1), call) |> map(&noise/1)
+  defp noisy(op, args, call) do
+    results = inexact(op, args, call)
+    if any_zero?(op, args, results), do: map(results, &zeros/1), else: results
   end
 
-  defp noisy(:as_type, [t, _] = args, call) do
+  # The sign of a power is that of its base.
+  defp any_zero?(:pow, _args, %T{type: {kind, _}}) when kind != :c, do: false
+  defp any_zero?(op, _args, _results) when op in @sums, do: true
+  defp any_zero?(op, _args, _results) when op in [:max, :min], do: false
+  defp any_zero?(op, _args, _results) when op in @extrema, do: true
+  defp any_zero?(op, args, _results) when op in [:reduce, :window_reduce], do: extremum?(args)
+  # Formulas of complex numbers are made of sums.
+  defp any_zero?(op, _args, %T{type: {:c, _}}), do: op not in @exact
+  defp any_zero?(_op, _args, _results), do: false
+
+  defp extremum?(args) do
+    Enum.any?(args, fn
+      %Fun{steps: steps} -> Enum.any?(steps, fn {_, op, _} -> op in @extrema end)
+      _ -> false
+    end)
+  end
+
+  defp inexact(op, args, call) when op in @sums,
+    do: op |> right(map(args, &noise/1), call) |> map(&noise/1)
+
+  defp inexact(:as_type, [t, _] = args, call) do
     result = call.(args)
     if same?(t, result), do: result, else: noise(result)
   end
 
   # The sign of a complex number is a quotient.
-  defp noisy(:sign, [%T{type: {:c, _}}] = args, call),
+  defp inexact(:sign, [%T{type: {:c, _}}] = args, call),
     do: :sign |> right(args, call) |> map(&noise/1)
 
-  defp noisy(op, args, call) do
+  defp inexact(op, args, call) do
     results = right(op, args, call)
     if op in @exact and not rounds?(args, results), do: results, else: map(results, &noise/1)
   end
@@ -162,7 +188,6 @@ defmodule ExBurn.Fuzz.Oracle do
   defp eager_same?(_args, _result), do: false
 
   # Conversions that round are right to the last place, but for the types that Nx truncates.
-  defp same?(%T{data: %Expr{}}, _result), do: false
   defp same?(_t, %T{type: type}) when type in [{:f, 32}, {:f, 64}, {:f, 16}], do: true
   defp same?(t, result), do: Number.list(t) == Number.list(result)
 
@@ -174,9 +199,9 @@ defmodule ExBurn.Fuzz.Oracle do
 
   defp map(other, _fun), do: other
 
-  defp noise(%T{data: %Expr{}, type: {kind, _}} = t) when kind not in [:u, :s, :tuple, :c],
-    do: Nx.multiply(t, Noise.factors(t))
-
   defp noise(%T{data: %Nx.BinaryBackend{}} = t), do: Noise.add(t)
   defp noise(t), do: t
+
+  defp zeros(%T{data: %Nx.BinaryBackend{}} = t), do: Noise.zeros(t)
+  defp zeros(t), do: t
 end

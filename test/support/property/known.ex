@@ -60,13 +60,17 @@ defmodule ExBurn.Property.Known do
     do: Enum.any?(numbers, &(is_struct(&1) or is_atom(&1)))
 
   def concerns?(name, numbers)
-      when name in [:clip, :round, :ceil, :floor, :tanh, :log, :log1p, :atan2],
+      when name in [:clip, :ceil, :floor, :tanh, :log, :log1p, :atan2],
       do: Enum.any?(numbers, &is_atom/1)
+
+  def concerns?(:round, numbers), do: Enum.any?(numbers, &(is_atom(&1) or to_zero?(&1)))
 
   def concerns?(name, numbers) when name in [:divide, :remainder, :pow],
     do: Enum.any?(numbers, &(is_atom(&1) or &1 == 0))
 
   def concerns?(_name, _numbers), do: false
+
+  defp to_zero?(x), do: is_float(x) and x > -0.5 and x <= 0
 
   @doc """
   The right answer for one element, or `:as_nx` where `Nx.BinaryBackend` is right.
@@ -80,6 +84,10 @@ defmodule ExBurn.Property.Known do
   # log(1 + x) loses the digits of small x; 2 * atanh(x / (2 + x)) does not.
   def answer(:log1p, {kind, _}, _, [x]) when kind != :c and is_number(x) and abs(x) < 0.5,
     do: {:ok, if(x == 0, do: x * 1.0, else: 2 * :math.atanh(x / (2 + x)))}
+
+  # These are odd functions, so that they keep the sign of a zero; Nx's formulas add a zero or ask whether x >= 0.
+  def answer(name, {kind, _}, _, [x]) when name in [:cbrt, :erf_inv] and kind != :c and x == 0,
+    do: {:ok, x * 1.0}
 
   # x^(1/3) is off by the rounding of 1/3; one step of Newton's method makes up for it.
   def answer(:cbrt, {kind, _}, _, [x]) when kind != :c and is_number(x) and x != 0 do
@@ -98,6 +106,9 @@ defmodule ExBurn.Property.Known do
   def answer(:sign, _, _, [:infinity]), do: {:ok, 1.0}
   def answer(:sign, _, _, [:neg_infinity]), do: {:ok, -1.0}
   def answer(name, _, _, [x]) when name in [:round, :ceil, :floor] and is_atom(x), do: {:ok, x}
+
+  # Rounding keeps the sign; Nx rounds to an integer of the BEAM, which has one zero.
+  def answer(:round, _, _, [x]) when is_float(x) and x > -0.5 and x <= 0, do: {:ok, x * 0.0}
 
   def answer(:count_leading_zeros, _, [{_, size}], [x]),
     do: {:ok, size - (x |> Integer.mod(2 ** size) |> significant_bits())}

@@ -129,6 +129,25 @@ defmodule ExBurn.Property.Number do
   defp f8(0, 0, fraction), do: fraction * :math.pow(2.0, -16)
   defp f8(0, exponent, fraction), do: (4 + fraction) * :math.pow(2.0, exponent - 17)
 
+  @doc """
+  The sign of a zero of floats, `:plus` or `:minus`, and that of each part of a complex number; `nil` of other numbers.
+  """
+  def zero(%Complex{re: re, im: im}) when is_number(re) and is_number(im),
+    do: {zero(re), zero(im)}
+
+  def zero(x) when is_float(x) and x == 0,
+    do: if(<<x::float>> == <<0::64>>, do: :plus, else: :minus)
+
+  def zero(_x), do: nil
+
+  @doc """
+  Whether two numbers have zeros of the same sign where both have zeros.
+  """
+  def zeros_alike?(a, b), do: alike?(zero(a), zero(b))
+
+  defp alike?({re, im}, {other_re, other_im}), do: alike?(re, other_re) and alike?(im, other_im)
+  defp alike?(a, b), do: a == nil or b == nil or a == b
+
   # Of the number as it is written: e with 2^e <= |x| < 2^(e+1).
   defp exponent(x) do
     case <<x::float-64>> do

@@ -4,7 +4,9 @@ defmodule ExBurn.Property.Tolerance do
 
     * `:exact` - the same bits, but for the payload of NaN
     * `:moved` - the same numbers, but for the rounding of types that Nx truncates when it writes them: bf16 and f8
-    * `{:ulp, n}` - each element within `n` units in the last place; zeros are equal
+    * `:extremum` - as `:moved`, and zeros of any sign: IEEE 754 leaves open which of two zeros is the larger one, so it
+      hangs on the order of a fold
+    * `{:ulp, n}` - each element within `n` units in the last place
     * `{:function, n}` - functions without exact values: within one unit in the last place, in f64 within `n`, since Nx's
       answers are rounded too
     * `:complex` - functions of complex numbers: Nx's formulas lose digits of c128, and c64 is computed in c128
@@ -13,7 +15,8 @@ defmodule ExBurn.Property.Tolerance do
     * `{:norm, n}` - each element within `n` roundings of the largest one of the whole result
     * `{:near, part}` - each element within a part of the largest one of the whole result
 
-  Integers are always exact. The parts of a complex number are measured together.
+  Integers are always exact. The parts of a complex number are measured together. The sign of a zero counts where a result
+  is no sum, in real numbers.
   """
 
   alias ExBurn.Property.{Call, Number, Operand}
@@ -33,6 +36,8 @@ defmodule ExBurn.Property.Tolerance do
     same? = same? and Call.operands(args) != []
     bounds({:ulp, if(Number.truncated?(want.type) and not same?, do: 1, else: 0)}, want, call)
   end
+
+  def bounds(:extremum, want, call), do: bounds(:moved, want, call)
 
   def bounds({:function, n}, want, call),
     do: bounds({:ulp, if(want.type == {:f, 64}, do: n, else: 1)}, want, call)
@@ -102,6 +107,13 @@ defmodule ExBurn.Property.Tolerance do
   defp positive(number, _type) when is_number(number), do: abs(number)
   defp positive(%Complex{} = number, _type), do: size(number)
   defp positive(other, _type), do: other
+
+  @doc """
+  Whether zeros must have the signs that they have in the right result.
+  """
+  def signed_zeros?(_tolerance, %{type: {:c, _}}), do: false
+  def signed_zeros?({kind, _}, _want), do: kind in [:ulp, :function]
+  def signed_zeros?(tolerance, _want), do: tolerance in [:exact, :moved]
 
   @doc """
   Whether `got` is close enough to `want`.

@@ -7,7 +7,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   """
 
   alias ExBurn.Defn.Lowering
-  alias ExBurn.Defn.Lowering.{Scope, Shared}
+  alias ExBurn.Defn.Lowering.{Elements, Scope, Shared}
   alias ExBurn.{Instruction, Program, Type}
   alias Nx.Defn.{Composite, Expr}
   alias Nx.Tensor, as: T
@@ -40,13 +40,21 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
     {state, scope} = Lowering.all_refs(initial, scope)
     types = [argument] |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
 
-    {condition, scope} =
-      Scope.nest(scope, :closed, types, Scope.ids(condition), &Lowering.all_refs(condition, &1))
+    condition = {condition, &Lowering.all_refs(condition, &1)}
+    loop(state, types, condition, {body, &iteration(body, types, &1)}, scope)
+  end
 
-    {body, scope} =
-      Scope.nest(scope, :closed, types, Scope.ids(body), &iteration(body, types, &1))
+  @doc """
+  A loop over `state`, whose condition and body are given as an expression, whose nodes belong to the program, and a
+  function that lowers it.
+  """
+  def loop(state, types, condition, body, scope) do
+    {nested, scope} =
+      Enum.map_reduce([condition, body], scope, fn {expr, lower}, scope ->
+        Scope.nest(scope, :closed, types, Scope.ids(expr), lower)
+      end)
 
-    {[condition, body], captures} = share_captures([condition, body])
+    {[condition, body], captures} = share_captures(nested)
     Scope.emit(scope, {:while, %{condition: condition, body: body}}, state ++ captures, types)
   end
 
@@ -68,7 +76,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
       {:custom_reduce, %{axes: opts[:axes], keep_axes: opts[:keep_axes] || false, body: body}}
     end
 
-    fold_by(attrs, t, acc, fun, out, scope)
+    fold_by(attrs, t, acc, fun, out, scope, fn -> Elements.rows(t, opts) end)
   end
 
   @doc """
@@ -76,30 +84,28 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   """
   def window_fold(t, acc, dimensions, opts, fun, out, scope) do
     windows = Instruction.windows(dimensions, opts)
-    fold_by(&{:custom_window_reduce, %{windows: windows, body: &1}}, t, acc, fun, out, scope)
+    attrs = &{:custom_window_reduce, %{windows: windows, body: &1}}
+    rows = fn -> Elements.windows(t, acc, dimensions, opts, out) end
+    fold_by(attrs, t, acc, fun, out, scope, rows)
   end
 
-  defp fold_by(op, t, acc, %T{data: %Expr{op: :fun, args: [params, body, _mfa]}}, out, scope) do
-    {operands, scope} = Lowering.many([t, acc], scope)
-    before = Scope.calls(scope)
+  # What is folded by a function that calls Elixir are `rows`, element by element.
+  defp fold_by(op, t, acc, fun, out, before, rows) do
+    %T{data: %Expr{op: :fun, args: [params, body, _mfa]}} = fun
+    {operands, scope} = Lowering.many([t, acc], before)
     scalar = {Type.name(out.type), []}
 
-    {body, scope} =
+    {nested, scope} =
       Scope.nest(scope, :closed, Enum.map(params, &Type.of/1), Scope.ids(body), fn scope ->
         {ref, scope} = Lowering.one(body, scope)
         cast(scope, ref, scalar)
       end)
 
-    refuse_calls!(out, before, scope)
-    {[body], captures} = share_captures([body])
-    Scope.emit(scope, op.(body), operands ++ captures, [Type.of(out)])
-  end
-
-  defp refuse_calls!(out, before, scope) do
-    if Scope.calls(scope) != before do
-      raise ExBurn.Error,
-        op: out.data.op,
-        reason: "calls into Elixir inside its function are not implemented; call outside of it"
+    if Scope.calls(scope) == Scope.calls(before) do
+      {[body], captures} = share_captures([nested])
+      Scope.emit(scope, op.(body), operands ++ captures, [Type.of(out)])
+    else
+      Nx.with_default_backend(Expr, fn -> Elements.fold(rows.(), acc, body, out, before) end)
     end
   end
 

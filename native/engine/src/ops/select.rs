@@ -49,7 +49,8 @@ fn choose(condition: Value, on_true: Value, on_false: Value) -> Result<Value> {
     chosen.map(|value| value.relabel(dtype)).ok_or_else(|| Error::invalid("select", "has no result"))
 }
 
-/// The first operand held between two scalars, the lower one giving way to the upper one. NaN stays NaN.
+/// The first operand held between two scalars, the lower one giving way to the upper one. NaN stays NaN, and a zero takes
+/// the sign of a bound that is one.
 pub(super) fn clip(mut call: Call<'_>) -> Result<Value> {
     let [x, low, high] = call.args()?;
     let out = call.out()?;
@@ -60,8 +61,8 @@ pub(super) fn clip(mut call: Call<'_>) -> Result<Value> {
         return clip_integers(&x, &low, &high, out.dtype);
     }
     let forward = |[x, low, high]: [Value; 3]| {
-        let raised = binary::compute(Binary::Max, x, low, out)?;
-        binary::compute(Binary::Min, raised, high, out)
+        let raised = binary::compute(Binary::Max, low, x, out)?;
+        binary::compute(Binary::Min, high, raised, out)
     };
     with_gradient([x, low, high], forward, |[x, low, high], _| {
         let operands = [x.clone(), low.clone(), high.clone()];

@@ -77,7 +77,7 @@ defmodule ExBurn.Fuzz.Steps.Elementwise do
   """
   def literal(%{type: {:u, _}}), do: one_of([0, 1, 2, 3])
   def literal(%{type: {:s, _}}), do: one_of([0, 1, -1, 2, -2, 1])
-  def literal(_float), do: one_of([0, 1, 2, -1, 0.5, 1.0, 0.0, -0.5, 2.0, 1.5, -3.0])
+  def literal(_float), do: one_of([0, 1, 2, -1, 0.5, 1.0, 0.0, -0.0, -0.5, 2.0, 1.5, -3.0])
 
   # A row, a column or a scalar of the value itself.
   defp narrow(b, ref) do

@@ -32,13 +32,14 @@ pub(super) fn kernel(op: Binary, dtype: Type) -> Option<Kernel> {
     for_float!(dtype, T => Ok(of::<T>(op)?.kernel())).ok()
 }
 
+// Of two zeros the first one is the answer of max and min, whatever their signs.
 fn of<T: Float>(op: Binary) -> Option<Zip<T, T, T>> {
     Some(match op {
         Binary::Add => swift(|a, b| a + b),
         Binary::Atan2 => Zip::new(|a: T, b: T| T::from_f64(a.to_f64().atan2(b.to_f64()))),
         Binary::Divide => swift::<T>(|a, b| a / b).with_right(divide_all),
-        Binary::Max => Zip::swift(|a: T, b: T| if a > b || a.is_unordered() { a } else { b }),
-        Binary::Min => Zip::swift(|a: T, b: T| if a < b || a.is_unordered() { a } else { b }),
+        Binary::Max => Zip::swift(|a: T, b: T| if b > a || b.is_unordered() { b } else { a }),
+        Binary::Min => Zip::swift(|a: T, b: T| if b < a || b.is_unordered() { b } else { a }),
         Binary::Multiply => swift(|a, b| a * b),
         Binary::Pow => real::<T>(|a, b| a.powf(b)),
         Binary::Remainder => real(|a, b| a % b),

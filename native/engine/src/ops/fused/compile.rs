@@ -171,8 +171,8 @@ impl Writer {
         if !out.is_float() && [x, low, high].iter().any(|operand| operand.dtype != out) {
             return None;
         }
-        let raised = self.elementwise(&Op::Binary(Binary::Max), &[x, low], out)?;
-        self.elementwise(&Op::Binary(Binary::Min), &[raised, high], out)
+        let raised = self.elementwise(&Op::Binary(Binary::Max), &[low, x], out)?;
+        self.elementwise(&Op::Binary(Binary::Min), &[high, raised], out)
     }
 
     fn reduce(&mut self, reduce: &Reduce, x: Known, out: Type) -> Option<Known> {

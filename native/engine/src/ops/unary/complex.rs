@@ -2,7 +2,7 @@
 
 use num_complex::{Complex, Complex64};
 
-use crate::cpu::complex::{acosh, cbrt, divide, sqrt};
+use crate::cpu::complex::{acos, acosh, asin, asinh, cbrt, divide, sqrt};
 use crate::cpu::{self, Cell, for_complex};
 use crate::error::Result;
 use crate::ops::{cast, unsupported};
@@ -30,10 +30,10 @@ pub(super) fn run(op: Unary, x: Value, out: Type) -> Result<Value> {
 
 fn function(op: Unary) -> Option<fn(Complex64) -> Complex64> {
     Some(match op {
-        Unary::Acos => Complex::acos,
+        Unary::Acos => acos,
         Unary::Acosh => acosh,
-        Unary::Asin => Complex::asin,
-        Unary::Asinh => Complex::asinh,
+        Unary::Asin => asin,
+        Unary::Asinh => asinh,
         Unary::Atan => Complex::atan,
         Unary::Atanh => Complex::atanh,
         Unary::Cbrt => cbrt,
