@@ -16,7 +16,7 @@ const GRAIN: usize = 1 << 20;
 
 /// [`GRAIN`] for products of so many rows: of few rows, the time is that of reading the other matrix.
 pub(super) fn grain(rows: usize) -> usize {
-    GRAIN / 16 * rows.clamp(1, 16)
+    GRAIN / 64 * rows.clamp(1, 64)
 }
 
 /// Fewest rows of a result that a task computes, because each task brings the whole right matrix in order.

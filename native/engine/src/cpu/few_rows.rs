@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use pulp::{Simd, WithSimd};
 
-use super::product::Real;
+use super::product::{Matrix, Real};
 
 /// Rows of a tile, and most vectors in each: their sums, a row of the matrix and a factor fill the registers of AVX-512 and
 /// NEON.
@@ -17,13 +17,8 @@ const REGISTERS: usize = 32;
 
 /// Few rows and a matrix, and where their product goes.
 pub(super) struct FewRows<'a, T> {
-    /// The rows in groups of [`ROWS`], 4, 2 and 1: of each the first number, and the elements column by column.
-    groups: Vec<(usize, Vec<T>)>,
-    rows: usize,
-    /// The matrix from its first element on, and how far its rows lie apart.
-    rhs: &'a [T],
-    rhs_step: usize,
-    columns: usize,
+    lhs: Matrix<'a, T>,
+    rhs: Matrix<'a, T>,
     into: *mut T,
     step: usize,
     add: bool,
@@ -31,28 +26,19 @@ pub(super) struct FewRows<'a, T> {
 }
 
 impl<'a, T: Real> FewRows<'a, T> {
-    /// `lhs` answers the element of a row and column.
+    /// Whether these matrices lie as [`FewRows::run`] reads them.
+    pub(super) fn fits(lhs: &Matrix<'_, T>, rhs: &Matrix<'_, T>) -> bool {
+        lhs.columns() > 0 && lhs.is_in_rows() && rhs.is_in_rows()
+    }
+
+    /// The product of matrices for which [`FewRows::fits`] holds; with `add`, it is added to what is there.
     ///
     /// # Safety
     ///
-    /// From `into` on, there are `rows` rows of `columns` elements, `step` apart, that nobody else writes to; with `add`,
-    /// they are written already.
-    pub(super) unsafe fn new(
-        [rows, inner, columns]: [usize; 3],
-        lhs: impl Fn(usize, usize) -> T,
-        (rhs, rhs_step): (&'a [T], usize),
-        (into, step): (*mut T, usize),
-        add: bool,
-    ) -> Self {
-        let mut groups = Vec::new();
-        let mut first = 0;
-        while first < rows {
-            let count = [ROWS, 4, 2, 1].into_iter().find(|count| first + count <= rows).unwrap_or(1);
-            let elements = (0..inner * count).map(|i| lhs(first + i % count, i / count)).collect();
-            groups.push((first, elements));
-            first += count;
-        }
-        Self { groups, rows, rhs, rhs_step, columns, into, step, add, target: PhantomData }
+    /// From `into` on, there is a row for each of `lhs`, `step` apart, with an element for each column of `rhs`, that nobody
+    /// else writes to; with `add`, they are written already.
+    pub(super) unsafe fn new(lhs: Matrix<'a, T>, rhs: Matrix<'a, T>, into: *mut T, step: usize, add: bool) -> Self {
+        Self { lhs, rhs, into, step, add, target: PhantomData }
     }
 
     /// Computes the product; answers how many columns there are of it: a multiple of the processor's vectors.
@@ -63,26 +49,34 @@ impl<'a, T: Real> FewRows<'a, T> {
     /// The columns from `first` on, in `V` vectors.
     #[inline(always)]
     fn panel<S: Simd, const V: usize>(&self, simd: S, first: usize) {
-        for (number, (row, lhs)) in self.groups.iter().enumerate() {
-            let next = self.groups.get(number + 1).map_or(self.rows, |&(next, _)| next);
-            match next - row {
-                ROWS => self.tile::<S, ROWS, V>(simd, *row, lhs, first),
-                4 => self.tile::<S, 4, V>(simd, *row, lhs, first),
-                2 => self.tile::<S, 2, V>(simd, *row, lhs, first),
-                _ => self.tile::<S, 1, V>(simd, *row, lhs, first),
-            }
+        let (rows, mut row) = (self.lhs.rows(), 0);
+        while row + ROWS <= rows {
+            self.tile::<S, ROWS, V>(simd, row, first);
+            row += ROWS;
+        }
+        if row + 4 <= rows {
+            self.tile::<S, 4, V>(simd, row, first);
+            row += 4;
+        }
+        if row + 2 <= rows {
+            self.tile::<S, 2, V>(simd, row, first);
+            row += 2;
+        }
+        if row < rows {
+            self.tile::<S, 1, V>(simd, row, first);
         }
     }
 
     #[inline(always)]
-    fn tile<S: Simd, const G: usize, const V: usize>(&self, simd: S, row: usize, lhs: &[T], first: usize) {
-        let width = V * T::lanes::<S>();
+    fn tile<S: Simd, const G: usize, const V: usize>(&self, simd: S, row: usize, first: usize) {
+        let (inner, width) = (self.lhs.columns(), V * T::lanes::<S>());
+        let rows: [&[T]; G] = std::array::from_fn(|i| &self.lhs.row(row + i).unwrap_or_default()[..inner]);
         let mut sums = [[T::many_zero(simd); V]; G];
-        for (k, factors) in lhs.as_chunks::<G>().0.iter().enumerate() {
-            let (line, _) = T::split::<S>(&self.rhs[k * self.rhs_step + first..][..width]);
+        for k in 0..inner {
+            let (line, _) = T::split::<S>(&self.rhs.row(k).unwrap_or_default()[first..][..width]);
             let line: [T::Many<S>; V] = std::array::from_fn(|v| line[v]);
-            for (sums, &factor) in sums.iter_mut().zip(factors) {
-                let factor = T::splat(simd, factor);
+            for (sums, row) in sums.iter_mut().zip(&rows) {
+                let factor = T::splat(simd, row[k]);
                 (0..V).for_each(|v| sums[v] = T::fused(simd, factor, line[v], sums[v]));
             }
         }
@@ -105,7 +99,7 @@ impl<T: Real> WithSimd for FewRows<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> usize {
         let lanes = T::lanes::<S>();
-        let (mut at, whole) = (0, self.columns / lanes * lanes);
+        let (mut at, whole) = (0, self.rhs.columns() / lanes * lanes);
         while at < whole {
             let most = if S::REGISTER_COUNT < REGISTERS { VECTORS / 2 } else { VECTORS };
             let vectors = most.min((whole - at) / lanes);

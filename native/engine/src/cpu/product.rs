@@ -82,17 +82,10 @@ impl<'a, T> Matrix<'a, T> {
     }
 
     /// The elements of a row whose columns are neighbours in memory.
-    fn row(&self, number: usize) -> Option<&'a [T]> {
+    #[inline(always)]
+    pub(super) fn row(&self, number: usize) -> Option<&'a [T]> {
         let start = self.start.wrapping_add_signed(self.row_step * number as isize);
         if self.column_step == 1 { self.elements.get(start..start + self.columns) } else { None }
-    }
-
-    fn at(&self, row: usize, column: usize) -> T
-    where
-        T: Copy,
-    {
-        let at = self.row_step * row as isize + self.column_step * column as isize;
-        self.elements[self.start.wrapping_add_signed(at)]
     }
 
     pub(super) fn transposed(self) -> Self {
@@ -182,31 +175,14 @@ impl<'a, T: Real> Target<'a, T> {
             }
             return;
         }
-        if lhs.rows < FEWER && lhs.columns > 0 && rhs.is_in_rows() && rhs.row_step > 0 {
-            // SAFETY: as the caller's promise.
-            let done = unsafe { self.write_few(first, lhs, rhs, add) };
-            if done == rhs.columns {
-                return;
-            }
-            // SAFETY: as the caller's promise.
-            return unsafe { self.write_by_gemm(first + done, lhs, rhs.across(done, rhs.columns - done), add) };
+        let mut done = 0;
+        if lhs.rows < FEWER && FewRows::fits(&lhs, &rhs) {
+            // SAFETY: the target holds rows of so many columns from the first on, which nobody else writes to.
+            done = unsafe { FewRows::new(lhs, rhs, self.start.add(first), self.step, add).run() };
         }
-        // SAFETY: as the caller's promise.
-        unsafe { self.write_by_gemm(first, lhs, rhs, add) }
-    }
-
-    /// [`Target::write`] of few rows for all columns but the last; answers how many.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Target::write`].
-    unsafe fn write_few(&self, first: usize, lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, add: bool) -> usize {
-        let sizes = [lhs.rows, lhs.columns, rhs.columns];
-        let matrix = (&rhs.elements[rhs.start..], rhs.row_step.unsigned_abs());
-        // SAFETY: the target holds rows of so many columns from the first on, which nobody else writes to.
-        unsafe {
-            FewRows::new(sizes, |row, column| lhs.at(row, column), matrix, (self.start.add(first), self.step), add)
-                .run()
+        if done < rhs.columns {
+            // SAFETY: as the caller's promise.
+            unsafe { self.write_by_gemm(first + done, lhs, rhs.across(done, rhs.columns - done), add) };
         }
     }
 

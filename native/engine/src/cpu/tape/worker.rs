@@ -108,15 +108,21 @@ impl<'a> Worker<'a> {
         let tape = self.run.tape;
         let Some(ahead) = &mut self.ahead else { return };
         ahead.start(tape.steps.len());
-        for (output, (_, extent, _)) in self.run.outputs.iter().zip(&tape.outputs) {
-            if *extent == Extent::Whole {
+        let next = block.first + block.len;
+        let is_reused =
+            |output| self.run.operands.iter().any(|operand| matches!(operand, Operand::Reused(o) if *o == output));
+        for (number, (output, (_, extent, _))) in self.run.outputs.iter().zip(&tape.outputs).enumerate() {
+            if *extent == Extent::Whole && !is_reused(number) {
                 ahead.add(output.place(block.first), block.len * output.size);
             }
         }
         for (operand, (dtype, extent)) in self.run.operands.iter().zip(&tape.inputs) {
-            if let (Operand::Plain(source), Extent::Whole) = (operand, extent)
-                && let Some(start) = source.start(block.first + block.len)
-            {
+            let start = match operand {
+                Operand::Plain(source) if *extent == Extent::Whole => source.start(next),
+                Operand::Reused(output) => Some(self.run.outputs[*output].place(next).cast_const()),
+                _ => None,
+            };
+            if let Some(start) = start {
                 ahead.add(start, block.len * dtype.size());
             }
         }
