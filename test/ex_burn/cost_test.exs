@@ -40,7 +40,8 @@ defmodule ExBurn.CostTest do
     refute brief?({:reduce, %{axes: [0]}}, [rows], [{:f32, [2]}])
     assert brief?({:reduce, %{axes: nil}}, [rows], [{:f32, []}])
     assert brief?({:binary, :add}, [rows, rows], [rows])
-    refute brief?({:binary, :add}, [{:f32, [250_000, 1]}, {:f32, [1, 2]}], [rows])
+    spread = Cost.of({:binary, :add}, [{:f32, [250_000, 1]}, {:f32, [1, 2]}], [rows])
+    assert spread > Cost.of({:binary, :add}, [rows, rows], [rows])
     refute brief?({:stack, %{axis: 1}}, [{:f32, [250_000]}, {:f32, [250_000]}], [rows])
   end
 

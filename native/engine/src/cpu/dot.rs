@@ -37,7 +37,7 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     let matrix = rows * columns;
     let mut out = Vec::with_capacity(count * matrix);
     let places = &mut out.spare_capacity_mut()[..count * matrix];
-    if rows * columns * inner < 2 * GRAIN || count >= 2 * threads() {
+    if rows * columns * inner < GRAIN / 8 * rows.clamp(1, 16) || count >= 2 * threads() {
         let together = (grain(rows) / (matrix * inner).max(1)).max(1);
         chunks(places, together * matrix, &|number, part| {
             for (i, out) in part.chunks_exact_mut(matrix.max(1)).enumerate() {

@@ -160,7 +160,9 @@ impl<'a, T: Real> Target<'a, T> {
         if lhs.rows == 0 || rhs.columns == 0 {
             return;
         }
-        let (is_one, meets) = (lhs.rows == 1 && rhs.is_in_rows(), rhs.row_step == 1 && lhs.column_step == 1);
+        let is_wide = rhs.columns > NARROW || !lhs.is_in_rows();
+        let is_one = lhs.rows == 1 && rhs.is_in_rows() && is_wide;
+        let meets = rhs.row_step == 1 && lhs.column_step == 1 && !rhs.is_in_rows();
         if lhs.columns > 0 && (is_one || meets && lhs.rows < FEW) {
             let by_row = if is_one { combine_rows } else { meet_columns };
             for number in 0..lhs.rows {
@@ -228,35 +230,58 @@ pub(super) const FEW: usize = 8;
 /// Rows from which on `gemm` is as fast or faster than [`FewRows`].
 pub(super) const FEWER: usize = 64;
 
-/// Rows that are added at a time: as many streams as the processor follows.
-const STREAMS: usize = 8;
+/// Rows that are added at a time where they are short, so that the sums are read and written less often.
+const SHORT_STREAMS: usize = 8;
+
+/// Rows that are added at a time where they are long: memory comes fastest in the order in which it lies.
+const LONG_STREAMS: usize = 2;
+
+/// Columns up to which the sums of a row stay in registers: see [`FewRows`].
+const NARROW: usize = 128;
+
+/// Elements of a long row.
+const LONG: usize = 512;
 
 /// Adds the product of one row and a matrix whose rows are lines of memory, each of which is read once, in order.
 fn combine_rows<T: Real>(into: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
-    let factor = |i: usize| lhs.elements[lhs.start.wrapping_add_signed(lhs.column_step * i as isize)];
-    let row = |i: usize| rhs.row(i).unwrap_or_default();
-    let whole = rhs.rows / STREAMS * STREAMS;
     vectorized(
         #[inline(always)]
-        || {
-            for first in (0..whole).step_by(STREAMS) {
-                add_rows(into, std::array::from_fn(|k| row(first + k)), std::array::from_fn(|k| factor(first + k)));
-            }
-            for number in whole..rhs.rows {
-                let (row, factor) = (row(number), factor(number));
-                into.iter_mut().zip(row).for_each(|(sum, &x)| *sum = x.mul_add(factor, *sum));
-            }
+        || match into.len() {
+            ..LONG => combine::<T, SHORT_STREAMS>(into, lhs, rhs),
+            _ => combine::<T, LONG_STREAMS>(into, lhs, rhs),
         },
     );
 }
 
 #[inline(always)]
-fn add_rows<T: Real>(into: &mut [T], rows: [&[T]; STREAMS], factors: [T; STREAMS]) {
-    let [a, b, c, d, e, f, g, h] = rows.map(|row| &row[..into.len()]);
+fn combine<T: Real, const STREAMS: usize>(into: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
+    let factor = |i: usize| lhs.elements[lhs.start.wrapping_add_signed(lhs.column_step * i as isize)];
+    let row = |i: usize| rhs.row(i).unwrap_or_default();
+    let whole = rhs.rows / STREAMS * STREAMS;
+    for first in (0..whole).step_by(STREAMS) {
+        add_rows::<T, STREAMS>(
+            into,
+            std::array::from_fn(|k| row(first + k)),
+            std::array::from_fn(|k| factor(first + k)),
+        );
+    }
+    for number in whole..rhs.rows {
+        let (row, factor) = (row(number), factor(number));
+        into.iter_mut().zip(row).for_each(|(sum, &x)| *sum = x.mul_add(factor, *sum));
+    }
+}
+
+#[inline(always)]
+fn add_rows<T: Real, const STREAMS: usize>(into: &mut [T], rows: [&[T]; STREAMS], factors: [T; STREAMS]) {
+    let rows = rows.map(|row| &row[..into.len()]);
     for i in 0..into.len() {
         // Two sums, so that no addition waits for all others.
-        let first = b[i].mul_add(factors[1], a[i] * factors[0]) + d[i].mul_add(factors[3], c[i] * factors[2]);
-        let second = f[i].mul_add(factors[5], e[i] * factors[4]) + h[i].mul_add(factors[7], g[i] * factors[6]);
+        let half = STREAMS / 2;
+        let (mut first, mut second) = (rows[0][i] * factors[0], rows[half][i] * factors[half]);
+        for k in 1..half {
+            first = rows[k][i].mul_add(factors[k], first);
+            second = rows[half + k][i].mul_add(factors[half + k], second);
+        }
         into[i] = into[i] + (first + second);
     }
 }

@@ -67,14 +67,26 @@ impl<'a> Roles<'a> {
 
     /// The operand as `[batch, rows, columns]`, or `[rows, columns]` when it has no batch axes.
     pub(super) fn matrices(&self, value: Value, rows: &[usize], columns: &[usize]) -> Value {
-        let size = |axes: &[usize]| self.lengths(axes).iter().product();
-        let mut matrices = vec![size(rows), size(columns)];
+        let mut groups = vec![rows, columns];
         if !self.batch.is_empty() {
-            matrices.insert(0, size(self.batch));
+            groups.insert(0, self.batch);
         }
-        let value = permute(value, &[self.batch, rows, columns].concat());
-        if value.shape() == matrices { value } else { value.reshape(&matrices) }
+        let sizes: Vec<usize> = groups.iter().map(|axes| self.lengths(axes).iter().product()).collect();
+        if groups.iter().all(|axes| axes.windows(2).all(|pair| pair[0] + 1 == pair[1])) {
+            // Neighbours are joined before they are moved: afterwards they may not lie side by side any more.
+            let mut order: Vec<usize> = (0..groups.len()).collect();
+            order.sort_by_key(|&group| groups[group].first().copied().unwrap_or(usize::MAX));
+            let joined: Vec<usize> = order.iter().map(|&group| sizes[group]).collect();
+            let mut places = vec![0; groups.len()];
+            order.iter().enumerate().for_each(|(place, &group)| places[group] = place);
+            return permute(reshaped(value, &joined), &places);
+        }
+        reshaped(permute(value, &groups.concat()), &sizes)
     }
+}
+
+fn reshaped(value: Value, shape: &[usize]) -> Value {
+    if value.shape() == shape { value } else { value.reshape(shape) }
 }
 
 /// The type that a product is summed in. Integers wrap, so a wider type of either sign gives the same low bits.

@@ -3,18 +3,20 @@
 /// Bytes that come at once.
 const LINE: usize = 64;
 
-/// Memory of a block, asked for in as many parts as the tape has steps.
+/// Memory of a block, asked for in as many parts as the tape has steps that take time.
 #[derive(Default)]
 pub(super) struct Ahead {
     spans: Vec<(*const u8, usize)>,
     steps: usize,
+    /// Steps that have asked.
+    asked: usize,
 }
 
 impl Ahead {
     /// Starts a block of so many steps.
     pub(super) fn start(&mut self, steps: usize) {
         self.spans.clear();
-        self.steps = steps;
+        (self.steps, self.asked) = (steps, 0);
     }
 
     /// Takes in `bytes` bytes from `start` on, which need not be memory of this program.
@@ -22,13 +24,14 @@ impl Ahead {
         self.spans.push((start, bytes));
     }
 
-    /// Asks for the part of a step.
-    pub(super) fn ask(&self, step: usize) {
+    /// Asks for the part of the next step.
+    pub(super) fn ask(&mut self) {
         for &(start, bytes) in &self.spans {
             let lines = bytes.div_ceil(LINE);
-            (step * lines / self.steps..(step + 1) * lines / self.steps)
-                .for_each(|line| ask(start.wrapping_add(line * LINE)));
+            let part = self.asked * lines / self.steps..(self.asked + 1) * lines / self.steps;
+            part.for_each(|line| ask(start.wrapping_add(line * LINE)));
         }
+        self.asked += 1;
     }
 }
 

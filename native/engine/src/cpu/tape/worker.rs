@@ -48,7 +48,8 @@ impl<'a> Worker<'a> {
         for (slot, element) in &tape.constants {
             fill(element, arena.buffer(*slot), times(Place::Slot(*slot)));
         }
-        let ahead = (tape.len() >= FAR && tape.steps.len() >= SLOW && lent.is_none()).then(Ahead::default);
+        let slow = tape.steps.iter().filter(|step| is_slow(step)).count();
+        let ahead = (tape.len() >= FAR && slow >= SLOW && lent.is_none()).then(Ahead::default);
         let read = vec![std::ptr::null(); tape.inputs.len()];
         let mut worker = Self { run, lent, arena, read, ahead, folded: vec![] };
         for (i, (dtype, extent)) in tape.inputs.iter().enumerate() {
@@ -95,9 +96,9 @@ impl<'a> Worker<'a> {
         }
         self.look_ahead(block);
         let mut fold = 0;
-        for (number, step) in self.run.tape.steps.iter().enumerate() {
-            if let Some(ahead) = &self.ahead {
-                ahead.ask(number);
+        for step in &self.run.tape.steps {
+            if let Some(ahead) = self.ahead.as_mut().filter(|_| is_slow(step)) {
+                ahead.ask();
             }
             self.step(step, block, &mut fold);
         }
@@ -107,7 +108,7 @@ impl<'a> Worker<'a> {
     fn look_ahead(&mut self, block: Block) {
         let tape = self.run.tape;
         let Some(ahead) = &mut self.ahead else { return };
-        ahead.start(tape.steps.len());
+        ahead.start(tape.steps.iter().filter(|step| is_slow(step)).count());
         let next = block.first + block.len;
         let is_reused =
             |output| self.run.operands.iter().any(|operand| matches!(operand, Operand::Reused(o) if *o == output));
@@ -208,6 +209,11 @@ impl<'a> Worker<'a> {
             None => self.run.outputs[output].place(at),
         }
     }
+}
+
+/// Whether a step passes over all elements of a block.
+fn is_slow(step: &Step) -> bool {
+    step.extent != Extent::Row || matches!(step.what, What::Fold(_))
 }
 
 /// The number of a block's first element in a value.
