@@ -193,7 +193,7 @@ defmodule ExBurn do
   Its results may be written over them: a training step then updates parameters in place, and a cache that grows by a row
   is not copied. They cannot be used after that, whether or not the function succeeded. `container` is a tensor or anything
   that holds tensors; those of other backends stay as they are, and so does memory that someone else sees, such as a binary
-  or a view.
+  or a view. A local pointer to a tensor ends with it: what was made over the pointer sees the results.
 
   ## Examples
 
