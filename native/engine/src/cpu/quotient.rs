@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn all_quotients_of_a_divisor_are_right() {
-        for by in [3.0f32, std::f32::consts::SQRT_2, 0.1, 1023.999_9, 5.960_465e-8] {
+        for by in [3.0f32, std::f32::consts::SQRT_2, 0.1, 1_023.999_9, 5.960_465e-8] {
             let xs: Vec<f32> = (0..1 << 23).map(|i| f32::from_bits((127 << 23) + i)).collect();
             let expected: Vec<u32> = xs.iter().map(|x| (x / by).to_bits()).collect();
             assert_eq!(bits_of_quotients(&xs, by), expected, "divided by {by}");
