@@ -191,8 +191,9 @@ defmodule ExBurn do
   Lets the next function compiled by `ExBurn.Defn.Compiler` that gets these tensors, and reads them, take their memory.
 
   Its results may be written over them: a training step then updates parameters in place, and a cache that grows by a row
-  is not copied. They cannot be used after that, whether or not the function succeeded. `container` is a tensor or anything
-  that holds tensors; those of other backends stay as they are, and so does memory that someone else sees, such as a binary
+  is not copied. They cannot be used after that, whether or not the function succeeded: that raises `ExBurn.Error`.
+  `container` is a tensor of any type and shape or an `Nx.Container` of such; anything else raises as that protocol does.
+  Tensors of other backends stay as they are, and so does memory that someone else sees, such as a binary
   or a view. A local pointer to a tensor ends with it: what was made over the pointer sees the results.
 
   ## Examples

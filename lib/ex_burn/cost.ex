@@ -17,6 +17,7 @@ defmodule ExBurn.Cost do
 
   # How much less time fused loops take than one after the other, at least: what is between them stays in the first cache.
   @fused 1 / 3
+  @fused_kinds ~w(unary binary reduce select clip cast)a
 
   # Nanoseconds for each element read or written on one core: by loops over vectors, by folds of long rows at the end and
   # of others, whose elements may lie apart, by joining of short rows, by spreading operands over short rows, and by any
@@ -85,14 +86,10 @@ defmodule ExBurn.Cost do
 
   """
   @spec fuses?(Instruction.op(), [tensor_type()], [tensor_type()]) :: boolean()
-  def fuses?({kind, _} = op, operands, outputs) when kind in [:unary, :binary],
-    do: rate(op, operands, outputs) <= 2 * @swift
-
-  def fuses?({:reduce, _} = op, operands, outputs),
-    do: rate(op, operands, outputs) <= 2 * @long_fold
-
-  def fuses?(op, operands, outputs),
-    do: op in [:select, :clip, :cast] and rate(op, operands, outputs) <= 2 * @swift
+  def fuses?(op, operands, outputs) do
+    kind = if is_tuple(op), do: elem(op, 0), else: op
+    kind in @fused_kinds and rate(op, operands, outputs) <= 2 * max(@swift, @long_fold)
+  end
 
   @doc """
   Nanoseconds that an instruction with these operands and results takes, or `:infinity`, which compares as larger than

@@ -68,6 +68,15 @@ defmodule ExBurn.Program do
 
   @doc """
   Nanoseconds that a run takes: an estimate from above. With `fusion?`, loops are fused.
+
+  ## Examples
+
+      iex> type = {:f32, [1000]}
+      iex> {[x], program} = ExBurn.Program.emit(ExBurn.Program.new([type]), {:unary, :exp}, [{:input, 0}], [type])
+      iex> {_, program} = ExBurn.Program.emit(program, {:unary, :exp}, [x], [type])
+      iex> ExBurn.Program.cost(program, true) < ExBurn.Program.cost(program, false)
+      true
+
   """
   @spec cost(t(), boolean()) :: number() | :infinity
   def cost(%__MODULE__{cost: :infinity}, _fusion?), do: :infinity

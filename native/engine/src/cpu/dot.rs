@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::block::zeros;
 use super::crew::{share, threads};
-use super::product::{FEW, FEWER, Matrix, Real, Target, multiply};
+use super::product::{GEMM_ROWS, Matrix, ORDERED_ROWS, Real, Target, multiply};
 use super::tasks::chunks;
 use super::{View, value};
 use crate::error::Result;
@@ -63,7 +63,7 @@ pub(super) fn in_rows(rhs: &Value, rows: usize) -> Value {
         let strides = tensor.layout().strides();
         strides[strides.len() - 1] != 1 && !strides.contains(&0)
     });
-    if is_transposed && rows >= FEW { rhs.clone().contiguous() } else { rhs.clone() }
+    if is_transposed && rows >= ORDERED_ROWS { rhs.clone().contiguous() } else { rhs.clone() }
 }
 
 /// One product in memory that is as large as it.
@@ -97,7 +97,7 @@ fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_
     }
     // Two shares for each thread, so that none waits long for the last; but a small product is soon done.
     let shares = if rows * columns * lhs.columns() < 64 * GRAIN { threads() } else { 2 * threads() };
-    let share = length(rows, rows.div_ceil(shares).max(ROWS), 16, fewest(columns).max(FEWER));
+    let share = length(rows, rows.div_ceil(shares).max(ROWS), 16, fewest(columns).max(GEMM_ROWS));
     chunks(out, share * columns, &|number, part| {
         let count = part.len() / columns;
         fill(part, lhs.part(number * share, count), rhs);

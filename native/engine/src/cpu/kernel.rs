@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::block::vectorized;
-use super::map::{Loops, combine_blocks, map_blocks, update_blocks, write, zip_blocks};
+use super::map::{Loops, combine_blocks, each, each_pair, map_blocks, update_blocks, write, zip_blocks};
 use super::{Cell, Number};
 use crate::error::Result;
 use crate::types::Type;
@@ -44,12 +44,7 @@ type Loop = dyn Fn(&[&[u8]], &mut [MaybeUninit<u8>]) + Send + Sync;
 impl<T: Cell, R: Cell> Map<T, R> {
     /// The loop over `f`.
     pub(crate) fn new(f: impl Fn(T) -> R + Send + Sync + 'static) -> Self {
-        Self(Box::new(move |xs, out| {
-            vectorized(
-                #[inline(always)]
-                || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x))),
-            )
-        }))
+        Self(Box::new(move |xs, out| each(xs, out, &f)))
     }
 
     /// The function of each element.
@@ -95,30 +90,18 @@ impl<T: Number> Map<T, T> {
 impl<A: Cell, B: Cell, R: Cell> Zip<A, B, R> {
     /// The loop over `f`.
     pub(crate) fn new(f: impl Fn(A, B) -> R + Send + Sync + 'static) -> Self {
-        let both = Box::new(move |xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| {
-            vectorized(
-                #[inline(always)]
-                || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
-            );
-        });
-        Self { both, left: None, right: None }
+        Self { both: Box::new(move |xs, ys, out| each_pair(xs, ys, out, &f)), left: None, right: None }
     }
 
     /// The loop over `f`, and those for one element beside many.
     pub(crate) fn swift(f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static) -> Self {
         let left = move |xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| {
             let x = xs[0];
-            vectorized(
-                #[inline(always)]
-                || ys.iter().zip(out).for_each(|(&y, r)| write(r, f(x, y))),
-            );
+            each(ys, out, |y| f(x, y));
         };
         let right = move |xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| {
             let y = ys[0];
-            vectorized(
-                #[inline(always)]
-                || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x, y))),
-            );
+            each(xs, out, |x| f(x, y));
         };
         Self { left: Some(Box::new(left)), right: Some(Box::new(right)), ..Self::new(f) }
     }

@@ -38,34 +38,35 @@ impl<'a, A, B, R> Loops<'a, A, B, R> {
 
 /// `f` of each element.
 pub(crate) fn map<T: Cell, R: Cell>(x: &Value, f: impl Fn(T) -> R + Sync) -> Result<Value> {
-    map_blocks(x, &|xs, out| {
-        vectorized(
-            #[inline(always)]
-            || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x))),
-        )
-    })
+    map_blocks(x, &|xs, out| each(xs, out, &f))
 }
 
 /// `f` of each pair of elements of two tensors of one shape.
 pub(crate) fn zip<A: Cell, B: Cell, R: Cell>(a: &Value, b: &Value, f: impl Fn(A, B) -> R + Sync) -> Result<Value> {
-    let both = |xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| {
-        vectorized(
-            #[inline(always)]
-            || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
-        );
-    };
-    zip_blocks(a, b, &Loops::of(&both))
+    zip_blocks(a, b, &Loops::of(&|xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>]| each_pair(xs, ys, out, &f)))
 }
 
 /// `f` of each pair of elements of two tensors of one shape, in the memory of one where nobody else holds it.
 pub(crate) fn combine<T: Number>(a: Value, b: Value, f: impl Fn(T, T) -> T + Sync) -> Result<Value> {
-    let both = |xs: &[T], ys: &[T], out: &mut [MaybeUninit<T>]| {
-        vectorized(
-            #[inline(always)]
-            || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
-        );
-    };
-    combine_blocks(a, b, &Loops::of(&both))
+    combine_blocks(a, b, &Loops::of(&|xs: &[T], ys: &[T], out: &mut [MaybeUninit<T>]| each_pair(xs, ys, out, &f)))
+}
+
+/// The loop over a function of one element.
+#[inline(always)]
+pub(super) fn each<T: Copy, R>(xs: &[T], out: &mut [MaybeUninit<R>], f: impl Fn(T) -> R) {
+    vectorized(
+        #[inline(always)]
+        || xs.iter().zip(out).for_each(|(&x, r)| write(r, f(x))),
+    );
+}
+
+/// The loop over a function of two elements.
+#[inline(always)]
+pub(super) fn each_pair<A: Copy, B: Copy, R>(xs: &[A], ys: &[B], out: &mut [MaybeUninit<R>], f: impl Fn(A, B) -> R) {
+    vectorized(
+        #[inline(always)]
+        || xs.iter().zip(ys).zip(out).for_each(|((&x, &y), r)| write(r, f(x, y))),
+    );
 }
 
 #[inline(always)]

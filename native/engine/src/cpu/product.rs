@@ -163,7 +163,7 @@ impl<'a, T: Real> Target<'a, T> {
         let is_wide = rhs.columns > NARROW || !lhs.is_in_rows();
         let is_one = lhs.rows == 1 && rhs.is_in_rows() && is_wide;
         let meets = rhs.row_step == 1 && lhs.column_step == 1 && !rhs.is_in_rows();
-        if lhs.columns > 0 && (is_one || meets && lhs.rows < FEW) {
+        if lhs.columns > 0 && (is_one || meets && lhs.rows < ORDERED_ROWS) {
             let by_row = if is_one { combine_rows } else { meet_columns };
             for number in 0..lhs.rows {
                 let start = number * self.step + first;
@@ -178,7 +178,7 @@ impl<'a, T: Real> Target<'a, T> {
             return;
         }
         let mut done = 0;
-        if lhs.rows < FEWER && FewRows::fits(&lhs, &rhs) {
+        if lhs.rows < GEMM_ROWS && FewRows::fits(&lhs, &rhs) {
             // SAFETY: the target holds rows of so many columns from the first on, which nobody else writes to.
             done = unsafe { FewRows::new(lhs, rhs, self.start.add(first), self.step, add).run() };
         }
@@ -225,10 +225,10 @@ impl<'a, T: Real> Target<'a, T> {
 }
 
 /// Rows from which on it is worth to bring a matrix whose columns are lines of memory in order.
-pub(super) const FEW: usize = 8;
+pub(super) const ORDERED_ROWS: usize = 8;
 
 /// Rows from which on `gemm` is as fast or faster than [`FewRows`].
-pub(super) const FEWER: usize = 64;
+pub(super) const GEMM_ROWS: usize = 64;
 
 /// Rows that are added at a time where they are short, so that the sums are read and written less often.
 const SHORT_STREAMS: usize = 8;
@@ -236,11 +236,11 @@ const SHORT_STREAMS: usize = 8;
 /// Rows that are added at a time where they are long: memory comes fastest in the order in which it lies.
 const LONG_STREAMS: usize = 2;
 
-/// Columns up to which the sums of a row stay in registers: see [`FewRows`].
-const NARROW: usize = 128;
-
 /// Elements of a long row.
 const LONG: usize = 512;
+
+/// Columns up to which the sums of a row stay in registers: see [`FewRows`].
+const NARROW: usize = 128;
 
 /// Adds the product of one row and a matrix whose rows are lines of memory, each of which is read once, in order.
 fn combine_rows<T: Real>(into: &mut [T], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {

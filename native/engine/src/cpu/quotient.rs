@@ -6,16 +6,13 @@ use num_traits::{Bounded as _, NumCast, One as _, PrimInt, WrappingSub};
 
 use super::Float;
 use super::block::vectorized;
-use super::map::write;
+use super::map::{each, write};
 
 /// Each number divided by `divisor`, rounded as division rounds, which takes several times as long.
 pub(crate) fn divide_all<T: Float>(xs: &[T], divisor: T, out: &mut [MaybeUninit<T>]) {
     let by = divisor.math();
     if Divisor::new(by).is_none_or(|by| !divide_usual(xs, by, out)) {
-        vectorized(
-            #[inline(always)]
-            || xs.iter().zip(out).for_each(|(&x, r)| write(r, T::round_from(x.math() / by))),
-        );
+        each(xs, out, |x| T::round_from(x.math() / by));
     }
 }
 

@@ -4,7 +4,6 @@
 const LINE: usize = 64;
 
 /// Memory of a block, asked for in as many parts as the tape has steps that take time.
-#[derive(Default)]
 pub(super) struct Ahead {
     spans: Vec<(*const u8, usize)>,
     steps: usize,
@@ -13,10 +12,15 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Starts a block of so many steps.
-    pub(super) fn start(&mut self, steps: usize) {
+    /// For blocks of so many steps that take time.
+    pub(super) fn new(steps: usize) -> Self {
+        Self { spans: vec![], steps, asked: 0 }
+    }
+
+    /// Starts a block.
+    pub(super) fn start(&mut self) {
         self.spans.clear();
-        (self.steps, self.asked) = (steps, 0);
+        self.asked = 0;
     }
 
     /// Takes in `bytes` bytes from `start` on, which need not be memory of this program.

@@ -49,7 +49,7 @@ impl<'a> Worker<'a> {
             fill(element, arena.buffer(*slot), times(Place::Slot(*slot)));
         }
         let slow = tape.steps.iter().filter(|step| is_slow(step)).count();
-        let ahead = (tape.len() >= FAR && slow >= SLOW && lent.is_none()).then(Ahead::default);
+        let ahead = (tape.len() >= FAR && slow >= SLOW && lent.is_none()).then(|| Ahead::new(slow));
         let read = vec![std::ptr::null(); tape.inputs.len()];
         let mut worker = Self { run, lent, arena, read, ahead, folded: vec![] };
         for (i, (dtype, extent)) in tape.inputs.iter().enumerate() {
@@ -108,7 +108,7 @@ impl<'a> Worker<'a> {
     fn look_ahead(&mut self, block: Block) {
         let tape = self.run.tape;
         let Some(ahead) = &mut self.ahead else { return };
-        ahead.start(tape.steps.iter().filter(|step| is_slow(step)).count());
+        ahead.start();
         let next = block.first + block.len;
         let is_reused =
             |output| self.run.operands.iter().any(|operand| matches!(operand, Operand::Reused(o) if *o == output));
