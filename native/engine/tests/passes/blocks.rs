@@ -126,6 +126,40 @@ fn attention_is_one_operation() {
     }
 }
 
+/// The last product of an attention, which a linear layer could run with too.
+#[test]
+fn a_product_runs_with_one_region_only() {
+    let (dtype, [steps, inner, keys, size]) = (Type::F64, [2048, 4, 24, 130]);
+    let shapes = [vec![steps, inner], vec![keys, inner], vec![keys, size], vec![size]];
+    let mut b = Builder::new(&shapes.clone().map(|shape| ty(dtype, &shape)));
+    let dot = |rhs: usize| {
+        Op::Dot(Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![rhs], rhs_batch: vec![] })
+    };
+    let scores = b.emit(dot(1), &[0, 1], ty(dtype, &[steps, keys]));
+    let max = b.reduce(Fold::Max, scores, &[1], true);
+    let shifted = b.binary(Binary::Subtract, scores, max);
+    let exp = b.unary(Unary::Exp, shifted);
+    let sum = b.reduce(Fold::Sum, exp, &[1], true);
+    let weights = b.binary(Binary::Divide, exp, sum);
+    let product = b.emit(dot(0), &[weights, 2], ty(dtype, &[steps, size]));
+    let biased = b.binary(Binary::Add, product, 3);
+    let tanh = b.unary(Unary::Tanh, biased);
+    let program = b.finish(&[tanh]);
+    let inputs: Vec<Value> = shapes.iter().zip(1..).map(|(shape, seed)| random(dtype, seed, shape)).collect();
+    let ways = names(&optimised(&program, &[]));
+    assert_eq!(ways.iter().filter(|name| *name == "blocked").count(), 1, "{ways:?}");
+    let [q, k, v, bias] = [0, 1, 2, 3].map(|i: usize| numbers(&inputs[i]));
+    let row = |query: &[f64]| -> Vec<f64> {
+        let exp = |key: &[f64]| query.iter().zip(key).map(|(a, b)| a * b).sum::<f64>().exp();
+        let exps: Vec<f64> = k.chunks(inner).map(exp).collect();
+        let total: f64 = exps.iter().sum();
+        let mean = |i: usize| exps.iter().zip(v.chunks(size)).map(|(e, v)| e * v[i]).sum::<f64>() / total;
+        (0..size).map(|i| (mean(i) + bias[i]).tanh()).collect()
+    };
+    let want: Vec<f64> = q.chunks(inner).flat_map(row).collect();
+    assert_close("layer", &numbers(&run(&optimised(&program, &[]), &inputs)[0]), &want, 1e-9);
+}
+
 #[test]
 fn attention_of_few_steps_and_heads_that_is_long_is_shared_out_by_columns() {
     let (program, _inputs) = attention(Type::F32, 15, 16_000);
