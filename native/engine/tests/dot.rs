@@ -193,3 +193,19 @@ fn products_of_few_rows_follow_the_definition() {
         }
     }
 }
+
+/// Rows of a power of two of bytes, whose elements of a column meet in a cache.
+#[test]
+fn products_of_few_rows_and_wide_matrices_follow_the_definition() {
+    for (rows, columns) in [(7, 1024), (9, 1024), (20, 512), (33, 1040), (12, 2048)] {
+        let op = dot(&[1], &[], &[0], &[]);
+        let (a_shape, b_shape) = ([rows, 19], [19, columns]);
+        let (a, b) = (noise(1, rows * 19, 5), noise(2, 19 * columns, 5));
+        let (shape, want) = by_loops(&op, &a, &a_shape, &b, &b_shape);
+        for dtype in [Type::F32, Type::F64] {
+            let operands = [tensor(dtype, &a_shape, &a), tensor(dtype, &b_shape, &b)];
+            let got = run(Op::Dot(op.clone()), &operands, &ty(dtype, &shape));
+            assert_eq!(numbers(&got), want, "{rows} rows, {columns} columns, {dtype}");
+        }
+    }
+}

@@ -39,13 +39,12 @@ type Work<'a> = &'a (dyn Fn() + Sync);
 ///
 /// Returns when this thread's call has returned and so have all that began. A panic of one of them is passed on.
 pub(super) fn share(helpers: usize, work: Work<'_>) {
+    if helpers == 0 {
+        return work();
+    }
     let crew = CREW.get_or_init(Crew::start);
     match crew.slots.iter().find(|slot| slot.take()) {
-        Some(slot) if helpers > 0 => slot.run(crew, helpers, work),
-        Some(slot) => {
-            slot.state.store(FREE, Ordering::Release);
-            work();
-        }
+        Some(slot) => slot.run(crew, helpers, work),
         None => work(),
     }
 }

@@ -7,13 +7,12 @@ use pulp::{Simd, WithSimd};
 
 use super::product::{Matrix, Real};
 
-/// Rows of a tile, and most vectors in each: their sums, a row of the matrix and a factor fill the registers of AVX-512 and
-/// NEON.
-const ROWS: usize = 6;
-const VECTORS: usize = 4;
-
-/// Registers that a processor has for that.
+/// Registers of AVX-512 and NEON. The sums of a tile of 8 rows and 3 vectors, a row of the matrix and a factor fit in; other
+/// processors have half of them.
 const REGISTERS: usize = 32;
+
+/// Rows of a matrix so far apart, or a multiple of it, have their elements of a column in the same few places of a cache.
+const CLASH: usize = 4096;
 
 /// Few rows and a matrix, and where their product goes.
 pub(super) struct FewRows<'a, T> {
@@ -38,6 +37,7 @@ impl<'a, T: Real> FewRows<'a, T> {
     /// From `into` on, there is a row for each of `lhs`, `step` apart, with an element for each column of `rhs`, that nobody
     /// else writes to; with `add`, they are written already.
     pub(super) unsafe fn new(lhs: Matrix<'a, T>, rhs: Matrix<'a, T>, into: *mut T, step: usize, add: bool) -> Self {
+        assert!(lhs.columns() == rhs.rows(), "the inner lengths of a product differ");
         Self { lhs, rhs, into, step, add, target: PhantomData }
     }
 
@@ -46,37 +46,76 @@ impl<'a, T: Real> FewRows<'a, T> {
         pulp::Arch::new().dispatch(self)
     }
 
-    /// The columns from `first` on, in `V` vectors.
+    /// All columns that fill vectors, `V` vectors (2 or 3) at a time, in tiles of `G` rows; answers how many these are.
     #[inline(always)]
-    fn panel<S: Simd, const V: usize>(&self, simd: S, first: usize) {
-        let (rows, mut row) = (self.lhs.rows(), 0);
-        while row + ROWS <= rows {
-            self.tile::<S, ROWS, V>(simd, row, first);
-            row += ROWS;
+    fn panels<S: Simd, const G: usize, const V: usize>(&self, simd: S) -> usize {
+        let lanes = T::lanes::<S>();
+        let (mut first, whole) = (0, self.rhs.columns() / lanes * lanes);
+        let mut copy = self.room::<G>(V * lanes);
+        while first + V * lanes <= whole {
+            self.panel::<S, G, V>(simd, first, &mut copy);
+            first += V * lanes;
         }
-        if row + 4 <= rows {
-            self.tile::<S, 4, V>(simd, row, first);
+        if first + 2 * lanes <= whole {
+            self.panel::<S, G, 2>(simd, first, &mut copy);
+            first += 2 * lanes;
+        }
+        if first < whole {
+            self.panel::<S, G, 1>(simd, first, &mut copy);
+        }
+        whole
+    }
+
+    /// Room for a copy of `width` columns, where many tiles would find them clash in the cache.
+    fn room<const G: usize>(&self, width: usize) -> Vec<T> {
+        let clashes = (self.rhs.row_bytes() as usize).is_multiple_of(CLASH);
+        if clashes && self.lhs.rows() > G { vec![T::zero(); self.lhs.columns() * width] } else { vec![] }
+    }
+
+    /// The columns from `first` on, in `V` vectors, which are copied first if there is room for it.
+    #[inline(always)]
+    fn panel<S: Simd, const G: usize, const V: usize>(&self, simd: S, first: usize, copy: &mut [T]) {
+        let width = V * T::lanes::<S>();
+        let columns = self.rhs.across(first, width);
+        if copy.is_empty() {
+            return self.tiles::<S, G, V>(simd, first, columns);
+        }
+        for (k, line) in copy.chunks_exact_mut(width).take(columns.rows()).enumerate() {
+            line.copy_from_slice(columns.row(k).unwrap_or_default());
+        }
+        self.tiles::<S, G, V>(simd, first, Matrix::new(copy, columns.rows(), width, width));
+    }
+
+    #[inline(always)]
+    fn tiles<S: Simd, const G: usize, const V: usize>(&self, simd: S, first: usize, columns: Matrix<'_, T>) {
+        let (rows, mut row) = (self.lhs.rows(), 0);
+        while row + G <= rows {
+            self.tile::<S, G, V>(simd, row, first, columns);
+            row += G;
+        }
+        while row + 4 <= rows {
+            self.tile::<S, 4, V>(simd, row, first, columns);
             row += 4;
         }
         if row + 2 <= rows {
-            self.tile::<S, 2, V>(simd, row, first);
+            self.tile::<S, 2, V>(simd, row, first, columns);
             row += 2;
         }
         if row < rows {
-            self.tile::<S, 1, V>(simd, row, first);
+            self.tile::<S, 1, V>(simd, row, first, columns);
         }
     }
 
     #[inline(always)]
-    fn tile<S: Simd, const G: usize, const V: usize>(&self, simd: S, row: usize, first: usize) {
-        let (inner, width) = (self.lhs.columns(), V * T::lanes::<S>());
-        let rows: [&[T]; G] = std::array::from_fn(|i| &self.lhs.row(row + i).unwrap_or_default()[..inner]);
+    fn tile<S: Simd, const G: usize, const V: usize>(&self, simd: S, row: usize, first: usize, columns: Matrix<'_, T>) {
+        let (inner, lhs) = (self.lhs.columns(), self.lhs.part(row, G));
         let mut sums = [[T::many_zero(simd); V]; G];
         for k in 0..inner {
-            let (line, _) = T::split::<S>(&self.rhs.row(k).unwrap_or_default()[first..][..width]);
-            let line: [T::Many<S>; V] = std::array::from_fn(|v| line[v]);
-            for (sums, row) in sums.iter_mut().zip(&rows) {
-                let factor = T::splat(simd, row[k]);
+            // SAFETY: `columns` has a row for each of `inner` columns of `lhs`, with `V` vectors of neighbours.
+            let line = unsafe { columns.at(k, 0).cast::<[T::Many<S>; V]>().read_unaligned() };
+            for (i, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: `lhs` has `G` rows of `inner` columns.
+                let factor = T::splat(simd, unsafe { *lhs.at(i, k) });
                 (0..V).for_each(|v| sums[v] = T::fused(simd, factor, line[v], sums[v]));
             }
         }
@@ -98,19 +137,6 @@ impl<T: Real> WithSimd for FewRows<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> usize {
-        let lanes = T::lanes::<S>();
-        let (mut at, whole) = (0, self.rhs.columns() / lanes * lanes);
-        while at < whole {
-            let most = if S::REGISTER_COUNT < REGISTERS { VECTORS / 2 } else { VECTORS };
-            let vectors = most.min((whole - at) / lanes);
-            let count = [VECTORS, 2, 1].into_iter().find(|count| *count <= vectors).unwrap_or(1);
-            match count {
-                VECTORS => self.panel::<S, VECTORS>(simd, at),
-                2 => self.panel::<S, 2>(simd, at),
-                _ => self.panel::<S, 1>(simd, at),
-            }
-            at += count * lanes;
-        }
-        whole
+        if S::REGISTER_COUNT < REGISTERS { self.panels::<S, 6, 2>(simd) } else { self.panels::<S, 8, 3>(simd) }
     }
 }

@@ -70,6 +70,11 @@ impl<'a, T> Matrix<'a, T> {
         self.columns
     }
 
+    /// Bytes from a row to the next.
+    pub(super) fn row_bytes(&self) -> isize {
+        self.row_step * size_of::<T>() as isize
+    }
+
     /// Whether rows are lines of memory.
     pub(super) fn is_in_rows(&self) -> bool {
         self.column_step == 1
@@ -86,6 +91,18 @@ impl<'a, T> Matrix<'a, T> {
     pub(super) fn row(&self, number: usize) -> Option<&'a [T]> {
         let start = self.start.wrapping_add_signed(self.row_step * number as isize);
         if self.column_step == 1 { self.elements.get(start..start + self.columns) } else { None }
+    }
+
+    /// Where an element lies.
+    ///
+    /// # Safety
+    ///
+    /// The matrix has this row and this column.
+    #[inline(always)]
+    pub(super) unsafe fn at(&self, row: usize, column: usize) -> *const T {
+        let offset = self.row_step * row as isize + self.column_step * column as isize;
+        // SAFETY: each element is inside of the slice, which `strided` has checked.
+        unsafe { self.elements.as_ptr().add(self.start).offset(offset) }
     }
 
     pub(super) fn transposed(self) -> Self {
