@@ -3,6 +3,7 @@
 //! A kernel is written once for every element type and every memory layout. It reads plain [`Value`]s of one shape and
 //! makes a contiguous one.
 
+mod ahead;
 mod block;
 mod blocked;
 mod compact;
