@@ -106,8 +106,14 @@ defmodule ExBurn.Fuzz.Compare do
   defp distance(a, b) when is_number(a) and is_number(b), do: abs(a - b) * 1.0
   defp distance(_a, _b), do: 0.0
 
-  defp size(%Complex{re: re, im: im}) when is_number(re) and is_number(im),
-    do: :math.sqrt(re * re + im * im)
+  # By the larger part, because the squares of small numbers are zero and those of large ones are too large.
+  defp size(%Complex{re: re, im: im}) when is_number(re) and is_number(im) do
+    large = max(abs(re), abs(im)) * 1.0
+
+    if large == 0.0,
+      do: 0.0,
+      else: large * :math.sqrt((re / large) ** 2 + (im / large) ** 2)
+  end
 
   defp size(x) when is_number(x), do: abs(x) * 1.0
   defp size(_x), do: 0.0

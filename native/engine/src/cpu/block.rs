@@ -76,6 +76,13 @@ pub(super) fn zeros<R: Pod + Send>(len: usize) -> Vec<R> {
     build_parts(len, CHUNK, &|_, part| part.fill(MaybeUninit::new(R::zeroed())))
 }
 
+/// Fresh memory as zeros. A line that fits into the cache is best filled with them just before it is written.
+pub(super) fn zeroed<R: Pod + Send>(places: &mut [MaybeUninit<R>]) -> &mut [R] {
+    chunks(places, CHUNK, &|_, part| part.fill(MaybeUninit::new(R::zeroed())));
+    // SAFETY: every element has been written.
+    unsafe { places.assume_init_mut() }
+}
+
 /// Writes `elements`, as many as there are places.
 pub(super) fn put_all<T: Copy>(places: &mut [MaybeUninit<T>], elements: &[T]) {
     places.write_copy_of_slice(elements);

@@ -1,14 +1,16 @@
 //! Reductions, in one pass over the operand.
 
+use std::array::from_fn;
 use std::ops::Range;
 
 use burn_backend::Shape;
 use burn_flex::Layout;
 
-use super::block::vectorized;
+use super::block::{build_parts, vectorized};
+use super::map::write;
 use super::nest::Nest;
 use super::tasks::{CHUNK, chunks};
-use super::{Cell, Number, Total, View, value};
+use super::{Cell, Fold, View, value};
 use crate::error::Result;
 use crate::value::Value;
 
@@ -18,31 +20,8 @@ const PARTS: usize = 16;
 /// Independent running results within a row, which the processor works on side by side.
 const LANES: usize = 64;
 
-/// How elements are folded, in any order.
-pub(crate) trait Fold<T> {
-    /// The running result.
-    type State: Copy + Send + Sync;
-
-    /// What the running result ends as.
-    type Result: Cell;
-
-    /// The result of nothing.
-    const IDENTITY: Self::State;
-
-    /// Takes one more element.
-    fn step(state: Self::State, x: T) -> Self::State;
-
-    /// Makes one of two running results.
-    fn join(a: Self::State, b: Self::State) -> Self::State;
-
-    /// Rounds the running result.
-    fn finish(state: Self::State) -> Self::Result;
-
-    /// Whether another order may give another result: infinities that parts grew to may have met, or a zero.
-    fn is_doubtful(_state: Self::State) -> bool {
-        false
-    }
-}
+/// Short rows that are folded side by side.
+const ROWS: usize = 16;
 
 /// `x` folded over the axes where `reduced` holds, which stay with length 1.
 pub(crate) fn fold<T: Cell, F: Fold<T>>(x: &Value, reduced: &[bool]) -> Result<Value> {
@@ -51,11 +30,7 @@ pub(crate) fn fold<T: Cell, F: Fold<T>>(x: &Value, reduced: &[bool]) -> Result<V
     if walk.is_scattered() {
         return fold::<T, F>(&x.clone().contiguous(), reduced);
     }
-    let mut states = walk.fold::<F>();
-    if states.iter().any(|&state| F::is_doubtful(state)) {
-        states = walk.fold_in_order::<F>();
-    }
-    Ok(value(&kept, states.into_iter().map(F::finish).collect()))
+    Ok(value(&kept, walk.fold::<F>()))
 }
 
 /// The operand beside its results, which it crosses with step 0 where an axis is reduced.
@@ -75,20 +50,14 @@ impl<'a, T: Cell> Walk<'a, T> {
         Self { x, nest, total, results: kept.iter().product() }
     }
 
-    fn fold<F: Fold<T>>(&self) -> Vec<F::State> {
-        let total = self.total;
-        let mut states = vec![F::IDENTITY; self.results];
+    fn fold<F: Fold<T>>(&self) -> Vec<F::Result> {
         let (outer, [_, result_step]) = self.nest.outermost();
-        if total <= CHUNK || self.results == 0 {
-            self.run::<F>(0..total, 0, &mut states);
-        } else if result_step > 0 && outer > 1 {
-            self.fold_apart::<F>(outer, &mut states);
-        } else if self.results * PARTS <= total {
-            return self.fold_parts::<F>(total);
-        } else {
-            self.run::<F>(0..total, 0, &mut states);
+        if result_step > 0 && outer > 1 && self.total > CHUNK {
+            return self.fold_apart::<F>(outer);
         }
-        states
+        let mut states = self.fold_together::<F>();
+        self.without_doubt::<F>(0..self.total, 0, &mut states);
+        states.into_iter().map(F::finish).collect()
     }
 
     /// Whether rows are no neighbours in memory, and so many that it is faster to bring them in order first.
@@ -96,28 +65,45 @@ impl<'a, T: Cell> Walk<'a, T> {
         self.total > CHUNK && self.nest.step()[0].abs() > 1 && self.x.len() >= self.total
     }
 
-    /// One element after the other.
-    fn fold_in_order<F: Fold<T>>(&self) -> Vec<F::State> {
-        let mut states = vec![F::IDENTITY; self.results];
+    /// Folds the steps of `range` again, one element after the other, where their results in `states`, of which the first
+    /// is number `first`, may depend on the order.
+    fn without_doubt<F: Fold<T>>(&self, range: Range<usize>, first: usize, states: &mut [F::State]) {
+        if !states.iter().any(|&state| F::is_doubtful(state)) {
+            return;
+        }
+        states.fill(F::IDENTITY);
         let [x_step, result_step] = self.nest.step();
-        self.nest.visit(0..self.total, &mut |_, len, [at, result]| {
+        self.nest.visit(range, &mut |_, len, [at, result]| {
             for i in 0..len as isize {
-                let state = &mut states[(result as isize + i * result_step) as usize];
+                let state = &mut states[(result as isize + i * result_step) as usize - first];
                 *state = F::step(*state, self.x[(at as isize + i * x_step) as usize]);
             }
         });
-        states
     }
 
-    /// The outermost axis is kept: its parts have results of their own.
-    fn fold_apart<F: Fold<T>>(&self, outer: usize, states: &mut [F::State]) {
+    /// The outermost axis is kept: its parts have results of their own, which are finished while they are in the cache.
+    fn fold_apart<F: Fold<T>>(&self, outer: usize) -> Vec<F::Result> {
         let (each, results) = (self.total / outer, self.results / outer);
-        let group = CHUNK.div_ceil(each.max(1));
-        chunks(states, results * group, &|i, part| {
+        let group = CHUNK.div_ceil(each);
+        build_parts(self.results, results * group, &|i, part| {
             let first = i * group;
-            let last = first + part.len() / results;
-            self.run::<F>(first * each..last * each, first * results, part);
-        });
+            let range = first * each..first * each + part.len() / results * each;
+            let mut states = vec![F::IDENTITY; part.len()];
+            self.run::<F>(range.clone(), first * results, &mut states);
+            self.without_doubt::<F>(range, first * results, &mut states);
+            part.iter_mut().zip(states).for_each(|(place, state)| write(place, F::finish(state)));
+        })
+    }
+
+    /// Parts of the elements side by side, where there are few results, else one part.
+    fn fold_together<F: Fold<T>>(&self) -> Vec<F::State> {
+        let (total, results) = (self.total, self.results);
+        if total > CHUNK && results > 0 && results * PARTS <= total {
+            return self.fold_parts::<F>(total);
+        }
+        let mut states = vec![F::IDENTITY; results];
+        self.run::<F>(0..total, 0, &mut states);
+        states
     }
 
     /// The outermost axis is reduced: its parts have partial results, joined in order.
@@ -135,9 +121,20 @@ impl<'a, T: Cell> Walk<'a, T> {
         states
     }
 
+    /// The length of rows that follow each other in memory and are too short for a loop each.
+    fn short_rows(&self) -> Option<usize> {
+        let len = self.nest.row();
+        let follow = self.nest.siblings() == Some([len as isize, 1]);
+        (self.nest.step() == [1, 0] && follow && (1..LANES).contains(&len)).then_some(len)
+    }
+
     /// Folds the steps of `range` into `states`, whose first belongs to result `first`.
     fn run<F: Fold<T>>(&self, range: Range<usize>, first: usize, states: &mut [F::State]) {
         let xs = &self.x;
+        if let Some(len) = self.short_rows() {
+            let [at, result] = self.nest.at(range.start);
+            return fold_short_rows::<T, F>(&xs[at..at + range.len()], len, &mut states[result - first..]);
+        }
         let [x_step, result_step] = self.nest.step();
         self.nest.visit(range, &mut |_, len, [at, result]| {
             let row = (0..len).map(|i| xs[(at as isize + i as isize * x_step) as usize]);
@@ -168,6 +165,29 @@ pub(super) fn fold_slice<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
     state
 }
 
+/// Rows of `len` neighbours, each folded into its state: several rows side by side, the elements of each in order.
+fn fold_short_rows<T: Cell, F: Fold<T>>(xs: &[T], len: usize, states: &mut [F::State]) {
+    let rows = xs.len() / len;
+    let (groups, rest) = states[..rows].as_chunks_mut::<ROWS>();
+    let (many, few) = xs.split_at(groups.len() * ROWS * len);
+    vectorized(
+        #[inline(always)]
+        || {
+            for (rows, states) in many.chunks_exact(ROWS * len).zip(groups) {
+                let mut group = *states;
+                for i in 0..len {
+                    let column: [T; ROWS] = from_fn(|k| rows[k * len + i]);
+                    (0..ROWS).for_each(|k| group[k] = F::step(group[k], column[k]));
+                }
+                *states = group;
+            }
+        },
+    );
+    for (row, state) in few.chunks_exact(len).zip(rest) {
+        *state = row.iter().fold(*state, |state, &x| F::step(state, x));
+    }
+}
+
 #[inline(always)]
 fn fold_lanes<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
     let mut lanes = [F::IDENTITY; LANES];
@@ -182,122 +202,4 @@ fn fold_lanes<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
         (0..width).for_each(|k| lanes[k] = F::join(lanes[k], lanes[k + width]));
     }
     rest.iter().fold(lanes[0], |state, &x| F::step(state, x))
-}
-
-/// The sum, wide for floats and wrapping for integers.
-pub(crate) struct Sum;
-
-impl<T: Cell> Fold<T> for Sum {
-    type State = T::Total;
-    type Result = T;
-
-    const IDENTITY: T::Total = T::Total::ZERO;
-
-    fn step(state: T::Total, x: T) -> T::Total {
-        state.plus(x.total())
-    }
-
-    fn join(a: T::Total, b: T::Total) -> T::Total {
-        a.plus(b)
-    }
-
-    fn finish(state: T::Total) -> T {
-        T::from_total(state)
-    }
-
-    fn is_doubtful(state: T::Total) -> bool {
-        state.is_nan()
-    }
-}
-
-/// The product, wide for floats and wrapping for integers.
-pub(crate) struct Product;
-
-impl<T: Cell> Fold<T> for Product {
-    type State = T::Total;
-    type Result = T;
-
-    const IDENTITY: T::Total = T::Total::ONE;
-
-    fn step(state: T::Total, x: T) -> T::Total {
-        state.times(x.total())
-    }
-
-    fn join(a: T::Total, b: T::Total) -> T::Total {
-        a.times(b)
-    }
-
-    fn finish(state: T::Total) -> T {
-        T::from_total(state)
-    }
-
-    fn is_doubtful(state: T::Total) -> bool {
-        state.is_nan()
-    }
-}
-
-macro_rules! choice {
-    ($($(#[$doc:meta])* $name:ident, $identity:ident, $wins:tt;)*) => {$(
-        $(#[$doc])*
-        pub(crate) struct $name;
-
-        impl<T: Number> Fold<T> for $name {
-            type State = T;
-            type Result = T;
-
-            const IDENTITY: T = T::$identity;
-
-            fn step(state: T, x: T) -> T {
-                if x $wins state || x.is_unordered() { x } else { state }
-            }
-
-            fn join(a: T, b: T) -> T {
-                Self::step(a, b)
-            }
-
-            fn finish(state: T) -> T {
-                state
-            }
-        }
-    )*};
-}
-
-choice! {
-    /// The largest; NaN when there is one.
-    Max, LOWEST, >;
-    /// The smallest; NaN when there is one.
-    Min, HIGHEST, <;
-}
-
-macro_rules! truth {
-    ($($(#[$doc:meta])* $name:ident, $identity:literal, $combine:tt;)*) => {$(
-        $(#[$doc])*
-        pub(crate) struct $name;
-
-        impl<T: Cell> Fold<T> for $name {
-            type State = bool;
-            type Result = u8;
-
-            const IDENTITY: bool = $identity;
-
-            fn step(state: bool, x: T) -> bool {
-                state $combine (x != T::default())
-            }
-
-            fn join(a: bool, b: bool) -> bool {
-                a $combine b
-            }
-
-            fn finish(state: bool) -> u8 {
-                state.into()
-            }
-        }
-    )*};
-}
-
-truth! {
-    /// 1 when no element is zero.
-    All, true, &;
-    /// 1 when an element is not zero.
-    Any, false, |;
 }

@@ -81,6 +81,22 @@ impl<T: Number> Map<T, T> {
         }))
     }
 
+    /// The loop over `usual`; over `complete`, which gives the same numbers, for elements among which one `is_rare`.
+    pub(crate) fn mostly(
+        usual: impl Fn(T) -> T + Send + Sync + 'static,
+        is_rare: impl Fn(T) -> bool + Send + Sync + 'static,
+        complete: impl Fn(T) -> T + Send + Sync + 'static,
+    ) -> Self {
+        Self(Box::new(move |xs, out| {
+            let mut any = false;
+            vectorized(
+                #[inline(always)]
+                || any = xs.iter().fold(false, |any, &x| any | is_rare(x)),
+            );
+            if any { each(xs, out, &complete) } else { each(xs, out, &usual) }
+        }))
+    }
+
     /// The function of each element, in the memory of `x` where nobody else holds it.
     pub(crate) fn update(&self, x: Value) -> Result<Value> {
         update_blocks(x, &*self.0)

@@ -1,7 +1,7 @@
 //! Kernels that see one whole line of elements along an axis.
 
-use super::block::zeros;
-use super::tasks::{CHUNK, chunks};
+use super::block::{build_parts, zeroed};
+use super::tasks::CHUNK;
 use super::{Cell, View, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -21,13 +21,12 @@ pub(crate) fn lines<T: Cell, R: Cell, const N: usize>(
     let moved = operands.map(|operand| operand.clone().permute(&to_last).contiguous());
     let mut shape = moved[0].shape();
     let width = std::mem::replace(&mut shape[rank - 1], len);
-    let mut out = zeros::<R>(shape.iter().product());
     let sources = moved.iter().map(View::<T>::new).collect::<Result<Vec<_>>>()?;
     let group = (CHUNK / width.max(1)).max(1);
-    chunks(&mut out, len.max(1) * group, &|i, part| {
+    let out = build_parts(shape.iter().product(), len.max(1) * group, &|i, part| {
         for (j, line) in part.chunks_mut(len.max(1)).enumerate() {
             let first = (i * group + j) * width;
-            f(std::array::from_fn(|k| &sources[k][first..first + width]), line);
+            f(std::array::from_fn(|k| &sources[k][first..first + width]), zeroed(line));
         }
     });
     let back: Vec<usize> = (0..rank)

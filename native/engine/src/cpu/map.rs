@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use burn_flex::{FlexTensor, Layout};
 use burn_std::Bytes;
 
+use super::ahead::{ask, strip};
 use super::block::{BLOCK, Blocks, build, is_own, own, vectorized};
 use super::tasks::{CHUNK, chunks};
 use super::{Cell, Number, View, value};
@@ -83,7 +84,11 @@ pub(super) fn map_blocks<T: Cell, R: Cell>(x: &Value, kernel: MapFn<'_, T, R>) -
     let out = build(x.len(), &|first, part| {
         let mut buffer = Vec::new();
         for (i, out) in part.chunks_mut(BLOCK).enumerate() {
-            kernel(blocks.read(first + i * BLOCK, out.len(), &mut buffer), out);
+            let xs = blocks.read(first + i * BLOCK, out.len(), &mut buffer);
+            for (xs, out) in xs.chunks(strip::<T>()).zip(out.chunks_mut(strip::<T>())) {
+                ask(xs);
+                kernel(xs, out);
+            }
         }
     });
     Ok(value(&x.shape(), out))

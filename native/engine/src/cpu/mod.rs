@@ -3,6 +3,7 @@
 //! A kernel is written once for every element type and every memory layout. It reads plain [`Value`]s of one shape and
 //! makes a contiguous one.
 
+mod ahead;
 mod block;
 mod blocked;
 mod compact;
@@ -13,12 +14,14 @@ mod crew;
 mod dot;
 mod few_rows;
 mod fold;
+mod folds;
 mod kernel;
 mod lines;
 mod map;
 mod meet;
 mod nest;
 mod number;
+mod prefix;
 mod product;
 mod quotient;
 mod scan;
@@ -39,7 +42,8 @@ pub(crate) use compact::compact;
 pub(crate) use concatenate::concatenate;
 pub(crate) use conv::{Geometry, convolve, convolve_rows, images_gradient, kernel_gradient};
 pub(crate) use dot::matmul;
-pub(crate) use fold::{All, Any, Fold, Max, Min, Product, Sum, fold};
+pub(crate) use fold::fold;
+pub(crate) use folds::{All, Any, Fold, Max, Min, Product, Sum};
 pub(crate) use kernel::{Kernel, Map, Zip};
 pub(crate) use lines::lines;
 pub(crate) use map::{any, combine, map, zip};

@@ -84,6 +84,14 @@ impl<const N: usize> Nest<N> {
         self.len
     }
 
+    /// Each tensor's step from a row to the next, when all rows lie along one axis.
+    pub(super) fn siblings(&self) -> Option<[isize; N]> {
+        match self.outer[..] {
+            [(_, steps)] => Some(steps),
+            _ => None,
+        }
+    }
+
     /// Length of the outermost axis and each tensor's step along it.
     pub(super) fn outermost(&self) -> (usize, [isize; N]) {
         self.outer.first().copied().unwrap_or((self.len, self.step))

@@ -1,5 +1,7 @@
 //! Work for all cores.
 
+use std::thread;
+
 use parking_lot::Mutex;
 
 use super::crew::{share, threads};
@@ -9,6 +11,9 @@ pub(super) const CHUNK: usize = 64 * 1024;
 
 /// Runs `task` on each numbered part of `size` elements, on all cores when there are several parts.
 ///
+/// The caller begins with the first part, helpers with the last: so a core is likely to get the parts that it had in the last
+/// operation on a tensor, which its cache may still hold.
+///
 /// The task is not a type parameter: there are many tasks.
 pub(super) fn chunks<T: Send>(all: &mut [T], size: usize, task: &(dyn Fn(usize, &mut [T]) + Sync)) {
     if all.len() <= size {
@@ -16,7 +21,11 @@ pub(super) fn chunks<T: Send>(all: &mut [T], size: usize, task: &(dyn Fn(usize, 
     }
     let helpers = all.len().div_ceil(size.max(1)).min(threads()) - 1;
     let parts = Mutex::new(all.chunks_mut(size.max(1)).enumerate());
-    let next = || parts.lock().next();
+    let caller = thread::current().id();
+    let next = || {
+        let mut parts = parts.lock();
+        if thread::current().id() == caller { parts.next() } else { parts.next_back() }
+    };
     share(helpers, &|| {
         while let Some((number, part)) = next() {
             task(number, part);

@@ -45,16 +45,34 @@ fn limits(x: f32, y: f32, zero: f32) -> f32 {
     if x <= zero { outside } else { y }
 }
 
+/// Whether [`ln`] does more for `x` than [`ln_normal`]: it is no normal positive number.
+#[inline(always)]
+pub(crate) fn is_not_normal(x: f32) -> bool {
+    const LEAST: u32 = f32::MIN_POSITIVE.to_bits();
+    x.to_bits().wrapping_sub(LEAST) >= f32::INFINITY.to_bits() - LEAST
+}
+
+/// The natural logarithm of a normal positive number.
+#[inline(always)]
+pub(crate) fn ln_normal(x: f32) -> f32 {
+    let (t, exponent) = parts(x);
+    sum(t, exponent)
+}
+
 /// The natural logarithm.
 #[inline(always)]
 pub(crate) fn ln(x: f32) -> f32 {
     let tiny = x < f32::MIN_POSITIVE;
-    let scaled = if tiny { x * STEP } else { x };
-    let bits = exponent(scaled);
-    let t = f32::from_bits(scaled.to_bits().wrapping_sub(bits)) - 1.0;
-    let exponent = bits as i32 as f32;
+    let (t, exponent) = parts(if tiny { x * STEP } else { x });
     let exponent = if tiny { exponent - 23.0 * STEP } else { exponent };
     limits(x, sum(t, exponent), 0.0)
+}
+
+/// `(t, exponent)` such that `x` is 1 + t times 2 to the power of exponent / [`STEP`], as [`sum`] takes them.
+#[inline(always)]
+fn parts(x: f32) -> (f32, f32) {
+    let bits = exponent(x);
+    (f32::from_bits(x.to_bits().wrapping_sub(bits)) - 1.0, bits as i32 as f32)
 }
 
 /// ln(1 + x).

@@ -11,7 +11,7 @@ mod logarithm;
 
 pub(crate) use angle::{LARGEST_ANGLE, cos, sin, tan};
 pub(crate) use exponential::{exp, exp_m1, sigmoid, tanh};
-pub(crate) use logarithm::{ln, ln_1p};
+pub(crate) use logarithm::{is_not_normal, ln, ln_1p, ln_normal};
 
 /// Adding and subtracting this rounds a number of at most 2^22 in size to an integer, which is then in the low bits of the
 /// sum. Any integer may be added to it.

@@ -94,7 +94,7 @@ fn single(op: Unary) -> Option<Map<f32, f32>> {
         Unary::Exp => Map::new(single::exp),
         Unary::Expm1 => Map::new(single::exp_m1),
         Unary::Floor => Map::new(f32::floor),
-        Unary::Log => Map::new(single::ln),
+        Unary::Log => Map::mostly(single::ln_normal, single::is_not_normal, single::ln),
         Unary::Log1p => Map::new(single::ln_1p),
         Unary::Negate => Map::new(|x: f32| -x),
         Unary::Round => Map::new(f32::round),

@@ -1,0 +1,34 @@
+//! Memory that is asked for before it is needed, by loops that compute more than processors foresee.
+
+/// Bytes that come at once.
+const LINE: usize = 64;
+
+/// Lines that a processor's first cache waits for at a time; it does nothing else before it may ask for one more.
+const LINES: usize = 16;
+
+/// How far ahead lines are asked for: so long do they take.
+const AHEAD: usize = 8 << 10;
+
+/// How many elements the lines hold that [`ask`] asks for.
+pub(super) const fn strip<T>() -> usize {
+    LINES * LINE / size_of::<T>()
+}
+
+/// Asks for the memory of a strip of elements some way behind those that start here.
+#[inline]
+pub(super) fn ask<T>(elements: &[T]) {
+    let start = elements.as_ptr().cast::<u8>().wrapping_add(AHEAD);
+    (0..LINES).for_each(|line| prefetch(start.wrapping_add(line * LINE)));
+}
+
+/// Where a processor has no such instruction it guesses what comes next itself.
+#[inline]
+fn prefetch(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction reads nothing, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
