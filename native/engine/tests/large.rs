@@ -112,8 +112,15 @@ fn rows_are_scanned_each_from_its_start() {
         let rows = 140_000 / len + 1;
         let xs = noise(3, rows * len, 3);
         let sum = Op::Cumulative(Cumulative { fold: Fold::Sum, axis: 1, reverse: false });
-        let want: Vec<f64> =
-            xs.chunks(len).flat_map(|row| row.iter().scan(0.0, |sum, x| Some(*sum += x).map(|()| *sum))).collect();
+        let want: Vec<f64> = xs
+            .chunks(len)
+            .flat_map(|row| {
+                row.iter().scan(0.0, |sum, x| {
+                    *sum += x;
+                    Some(*sum)
+                })
+            })
+            .collect();
         for dtype in [Type::S32, Type::F32, Type::F64] {
             let got = numbers(&run(sum.clone(), &[tensor(dtype, &[rows, len], &xs)], &ty(dtype, &[rows, len])));
             assert!(got == want, "rows of {len} {dtype}");
