@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::block::vectorized;
+use super::chain::Link;
 use super::map::{Loops, combine_blocks, each, each_pair, map_blocks, update_blocks, write, zip_blocks};
 use super::{Cell, Number};
 use crate::error::Result;
@@ -33,6 +34,8 @@ pub(crate) struct Kernel {
     pub(crate) operands: Vec<Type>,
     /// Element type of the result.
     pub(crate) result: Type,
+    /// The same function as part of a chain, where chains have it.
+    pub(crate) link: Option<Link>,
     run: Box<Loop>,
     /// The loops for one element of an operand, by its number, beside many of the others.
     one: [Option<Box<Loop>>; 2],
@@ -55,7 +58,7 @@ impl<T: Cell, R: Cell> Map<T, R> {
     /// The loop without its types.
     pub(crate) fn kernel(self) -> Kernel {
         let run = move |operands: &[&[u8]], out: &mut [MaybeUninit<u8>]| self.0(cast_slice(operands[0]), places(out));
-        Kernel { operands: vec![T::TYPE], result: R::TYPE, run: Box::new(run), one: [None, None] }
+        Kernel { operands: vec![T::TYPE], result: R::TYPE, link: None, run: Box::new(run), one: [None, None] }
     }
 }
 
@@ -147,7 +150,7 @@ impl<A: Cell, B: Cell, R: Cell> Zip<A, B, R> {
             Box::new(move |operands, out| run(cast_slice(operands[0]), cast_slice(operands[1]), places(out)))
         };
         let one = [self.left.map(untyped), self.right.map(untyped)];
-        Kernel { operands: vec![A::TYPE, B::TYPE], result: R::TYPE, run: untyped(self.both), one }
+        Kernel { operands: vec![A::TYPE, B::TYPE], result: R::TYPE, link: None, run: untyped(self.both), one }
     }
 }
 
@@ -173,7 +176,13 @@ impl Kernel {
                 },
             );
         };
-        Self { operands: vec![Type::U8, T::TYPE, T::TYPE], result: T::TYPE, run: Box::new(run), one: [None, None] }
+        let operands = vec![Type::U8, T::TYPE, T::TYPE];
+        Self { operands, result: T::TYPE, link: None, run: Box::new(run), one: [None, None] }
+    }
+
+    /// With the same function as part of a chain.
+    pub(crate) fn with_link(self, link: Option<Link>) -> Self {
+        Self { link, ..self }
     }
 
     /// Computes results from a block of each operand.

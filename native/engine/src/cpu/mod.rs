@@ -6,6 +6,7 @@
 mod ahead;
 mod block;
 mod blocked;
+mod chain;
 mod compact;
 pub(crate) mod complex;
 mod concatenate;
@@ -38,6 +39,7 @@ mod view;
 mod window;
 
 pub(crate) use blocked::{attend, linear};
+pub(crate) use chain::{LINKS, Link};
 pub(crate) use compact::compact;
 pub(crate) use concatenate::concatenate;
 pub(crate) use conv::{Geometry, convolve, convolve_rows, images_gradient, kernel_gradient};

@@ -6,6 +6,7 @@ mod tools;
 mod blocks;
 mod bodies;
 mod builder;
+mod chains;
 mod convs;
 mod functions;
 mod fusion;

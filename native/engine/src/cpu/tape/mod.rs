@@ -5,6 +5,7 @@
 
 mod ahead;
 mod arena;
+mod chains;
 mod folds;
 mod output;
 mod rows;
@@ -15,7 +16,7 @@ mod worker;
 pub(crate) use folds::{Folds, folds};
 pub(crate) use rows::Rows;
 
-use super::Kernel;
+use super::{Kernel, Link};
 use crate::program::Extent;
 use crate::types::Type;
 
@@ -83,16 +84,55 @@ pub(crate) struct Step {
 pub(crate) enum What {
     /// Elements from elements.
     Kernel(Kernel),
+    /// Functions of the elements of the first operand, one after the other.
+    Chain(Vec<Joint>),
     /// An element from each row.
     Fold(Box<dyn Folds>),
     /// A row from each element of so many bytes.
     Spread(usize),
 }
 
+/// A function in a chain of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joint {
+    pub(crate) link: Link,
+    /// Its other operand, where it has one and not the same elements twice.
+    pub(crate) beside: Option<Read>,
+    /// What the other operand is multiplied by first.
+    pub(crate) times: Option<Read>,
+    /// Whether the other operand is the first one.
+    pub(crate) turned: bool,
+}
+
+/// An operand by its number, and how many elements of it are read.
+pub(crate) type Read = (usize, Extent);
+
+impl Joint {
+    /// The operands of the chain that it reads.
+    fn reads(&self) -> impl Iterator<Item = Read> {
+        self.beside.into_iter().chain(self.times)
+    }
+}
+
+impl Step {
+    /// The operand as one element for each row, or in all, where it is not repeated.
+    pub(crate) fn reads_one(&self, operand: usize) -> Option<Extent> {
+        let joints: &[Joint] = if let What::Chain(joints) = &self.what { joints } else { &[] };
+        let mut reads = joints.iter().flat_map(Joint::reads).chain(self.one);
+        reads.find(|&(number, extent)| number == operand && extent != Extent::Whole).map(|(_, extent)| extent)
+    }
+
+    /// How many loops it stands for.
+    fn work(&self) -> usize {
+        if let What::Chain(joints) = &self.what { joints.len() } else { 1 }
+    }
+}
+
 /// Bytes of the widest element of a tape's values.
 pub(crate) fn width(steps: &[Step], inputs: &[(Type, Extent)]) -> usize {
     let made = steps.iter().flat_map(|step| match &step.what {
         What::Kernel(kernel) => kernel.operands.iter().chain([&kernel.result]).map(|dtype| dtype.size()).collect(),
+        What::Chain(_) => vec![size_of::<f32>()],
         What::Fold(fold) => vec![fold.operand().size(), fold.result().size()],
         What::Spread(size) => vec![*size],
     });

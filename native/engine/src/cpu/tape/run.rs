@@ -5,7 +5,7 @@ use std::slice::from_raw_parts_mut;
 use super::output::{Output, is_reusable};
 use super::source::Source;
 use super::worker::Worker;
-use super::{BLOCK, Place, Tape, What};
+use super::{BLOCK, Place, Step, Tape, What};
 use crate::cpu::tasks::{CHUNK, chunks};
 use crate::error::Result;
 use crate::program::Extent;
@@ -94,7 +94,8 @@ impl Tape {
 
     /// Fewest elements that are worth a task: fewer, the more is done to each.
     fn least(&self) -> usize {
-        (2 * CHUNK / self.steps.len().max(1)).clamp(2 * BLOCK, CHUNK)
+        let work: usize = self.steps.iter().map(Step::work).sum();
+        (2 * CHUNK / work.max(1)).clamp(2 * BLOCK, CHUNK)
     }
 
     /// Rows of a block.

@@ -134,9 +134,10 @@ impl<'a> Worker<'a> {
         let len = if step.extent == Extent::Row { block.rows } else { block.len };
         match &step.what {
             What::Kernel(kernel) => self.kernel(kernel, step, block, len),
+            What::Chain(joints) => self.chain(joints, step, block),
             What::Fold(folds) => {
                 let place = step.from[0];
-                let elements = self.elements(place, block_at(self, place, block), block.len * folds.operand().size());
+                let elements = self.operand(place, block, block.len * folds.operand().size());
                 if self.run.tape.is_long() {
                     self.folded[*fold] = folds.join(self.folded[*fold], folds.part(elements));
                     *fold += 1;
@@ -146,7 +147,7 @@ impl<'a> Worker<'a> {
             }
             What::Spread(size) => {
                 let place = step.from[0];
-                let elements = self.elements(place, block_at(self, place, block), block.rows * size);
+                let elements = self.operand(place, block, block.rows * size);
                 let out = self.places(step.to, block, block.len * size);
                 spread(elements, *size, block.len / block.rows, out.as_mut_ptr().cast());
             }
@@ -158,7 +159,7 @@ impl<'a> Worker<'a> {
         let mut operands = [&[][..]; 3];
         for (i, (&place, dtype)) in step.from.iter().zip(&kernel.operands).enumerate() {
             let count = if step.one.is_some_and(|(one, _)| one == i) { rows } else { len };
-            operands[i] = self.elements(place, block_at(self, place, block), count * dtype.size());
+            operands[i] = self.operand(place, block, count * dtype.size());
         }
         let operands = &operands[..step.from.len()];
         let out = self.places(step.to, block, len * kernel.result.size());
@@ -171,6 +172,11 @@ impl<'a> Worker<'a> {
             }
             kernel.run_one(one, &parts[..operands.len()], out);
         }
+    }
+
+    /// The bytes of an operand of a step that belong to a block.
+    pub(super) fn operand<'b>(&mut self, place: Place, block: Block, bytes: usize) -> &'b [u8] {
+        self.elements(place, block_at(self, place, block), bytes)
     }
 
     /// The bytes of a value that belong to a block, of which element number `at` is the first.
@@ -189,7 +195,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Places for the bytes of a value that belong to a block.
-    fn places<'b>(&mut self, place: Place, block: Block, bytes: usize) -> &'b mut [MaybeUninit<u8>] {
+    pub(super) fn places<'b>(&mut self, place: Place, block: Block, bytes: usize) -> &'b mut [MaybeUninit<u8>] {
         let start = match place {
             Place::Slot(slot) => {
                 assert!(bytes <= self.arena.bytes(), "a block fits in a buffer");

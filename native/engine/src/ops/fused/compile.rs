@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::kernel::kernel;
-use super::slots;
+use super::{chains, slots};
 use crate::cpu::Kernel;
 use crate::cpu::tape::{self, LONG_ROW, LONGEST_ROW, Place, Step, Tape, What, folds};
 use crate::ops::{cast, unary};
@@ -210,6 +210,7 @@ impl Writer {
         if row > LONGEST_ROW && self.steps.iter().any(needs_whole_rows) {
             return None;
         }
+        self.steps = chains::join(self.steps);
         let fixed: Vec<usize> = self.constants.iter().map(|&(value, _)| value).collect();
         let slots = slots::assign(&mut self.steps, &fixed);
         let constants: Vec<_> = self.constants.into_iter().enumerate().map(|(i, (_, bytes))| (i, bytes)).collect();
@@ -241,7 +242,7 @@ impl Writer {
 /// The places of one element in all that no step reads repeated.
 fn alone(steps: &[Step]) -> Vec<Place> {
     let reads = |step: &Step| step.from.iter().copied().enumerate().collect::<Vec<_>>();
-    let is_one = |step: &Step, operand| step.one == Some((operand, Extent::One));
+    let is_one = |step: &Step, operand| step.reads_one(operand) == Some(Extent::One);
     let all = |alone: bool| {
         steps.iter().flat_map(move |step| reads(step).into_iter().filter(move |(i, _)| is_one(step, *i) == alone))
     };
@@ -253,7 +254,9 @@ fn alone(steps: &[Step]) -> Vec<Place> {
 fn needs_whole_rows(step: &Step) -> bool {
     match step.what {
         What::Fold(_) => !matches!(step.to, Place::Output(_)),
-        What::Kernel(_) => step.extent == Extent::Row || matches!(step.one, Some((_, Extent::Row))),
+        What::Kernel(_) | What::Chain(_) => {
+            step.extent == Extent::Row || (0..step.from.len()).any(|i| step.reads_one(i) == Some(Extent::Row))
+        }
         What::Spread(_) => true,
     }
 }

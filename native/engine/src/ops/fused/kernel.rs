@@ -1,6 +1,6 @@
 //! The loops behind elementwise operations.
 
-use crate::cpu::{Kernel, for_number};
+use crate::cpu::{Kernel, Link, for_number};
 use crate::error::Result;
 use crate::ops::{binary, cast, unary};
 use crate::program::Op;
@@ -13,13 +13,15 @@ pub(crate) fn kernel(op: &Op, operands: &[Type], out: Type) -> Option<Kernel> {
     if !operands.iter().chain([&out]).all(is_plain) {
         return None;
     }
-    match (op, operands) {
+    let kernel = match (op, operands) {
         (Op::Unary(op), &[x]) => unary::kernel(*op, x, out),
         (Op::Binary(op), &[left, right]) => binary::kernel(*op, left, right, out),
         (Op::Cast, &[x]) => cast::kernel(x, out),
         (Op::Select, &[_, _, _]) => choice(out),
         _ => None,
-    }
+    }?;
+    let is_single = kernel.operands.iter().chain([&kernel.result]).all(|dtype| *dtype == Type::F32);
+    Some(kernel.with_link(Link::of(op).filter(|_| is_single)))
 }
 
 fn choice(dtype: Type) -> Option<Kernel> {

@@ -3,6 +3,7 @@
 //! The operation holds the region as a program, which says what it computes. On plain tensors in the CPU's memory it runs
 //! as a [`Tape`](crate::cpu::tape::Tape), elsewhere as the program that it is.
 
+mod chains;
 mod compile;
 mod kernel;
 mod slots;
