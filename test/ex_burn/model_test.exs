@@ -323,7 +323,7 @@ defmodule ExBurn.ModelTest do
             {[optimizer: :adamax],
              ~r/^compile: optimizer: is :adamax, expected :adam, \{:adam, options\}/},
             {[optimizer: {:sgd, b1: 0.9}], ~r/^compile: optimizer: is \{:sgd, \[b1: 0.9\]\}/},
-            {[metrics: [:f1]], ~r/^compile: metrics: is :f1, expected a list of :accuracy/},
+            {[metrics: [:f2]], ~r/^compile: metrics: is :f2, expected a list of :accuracy/},
             {[learning_rate: -1],
              ~r/^compile: learning_rate: is -1, expected a number of at least 0/},
             {[seed: -1], ~r/^compile: seed: is -1/},

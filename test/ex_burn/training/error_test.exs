@@ -132,7 +132,7 @@ defmodule ExBurn.Training.ErrorTest do
 
   describe "options" do
     test "that are unknown" do
-      assert_error("fit: unknown option :epoch; known options are :batch_size, ", fn ->
+      assert_error("fit: unknown option :epoch; known options are :accumulate_gradients, ", fn ->
         fit({x(), y()}, epoch: 1)
       end)
 
