@@ -38,9 +38,11 @@ defmodule ExBurn.Training do
     Metric,
     Options,
     Plot,
+    Profile,
     Run,
     Step,
-    Update
+    Update,
+    Vega
   }
 
   @type data ::
@@ -199,29 +201,15 @@ defmodule ExBurn.Training do
     * `:repeat` - (positive integer) how many steps are measured; the median of each part counts. Defaults to `10`
     * the options of `train_step/3`
   """
-  @spec profile_step(Model.t(), data(), keyword()) :: %{
-          forward: float(),
-          backward: float(),
-          optimizer: float()
-        }
+  @spec profile_step(Model.t(), data(), keyword()) :: %{atom() => float()}
   def profile_step(model, batch, opts \\ []) do
     {repeat, opts} =
       if Keyword.keyword?(opts), do: Keyword.pop(opts, :repeat, 10), else: {1, opts}
 
-    valid? = is_integer(repeat) and repeat > 0
-    ExBurn.Options.check!(valid?, :profile_step, :repeat, repeat, "a positive integer")
     {model, opts} = step_options!(model, opts, :profile_step)
-    {step, data, config, job} = Job.profile!(model, Data.new!(batch, model, :profile_step), opts)
-    # The first one pays for fresh memory.
-    [_first | times] =
-      for _ <- 0..repeat, do: Error.unwrap!(NIF.train_profile_dirty(step, data, config, job))
-
-    for {name, i} <- [forward: 0, backward: 1, optimizer: 2],
-        into: %{},
-        do: {name, 1.0e6 * median(Enum.map(times, &elem(&1, i)))}
+    data = Data.new!(batch, model, :profile_step)
+    model |> Job.single_step!(data, opts) |> Profile.times(repeat)
   end
-
-  defp median(numbers), do: numbers |> Enum.sort() |> Enum.at(div(length(numbers), 2))
 
   @doc """
   The gradient of the loss on the batch `{x, y}` by each trainable parameter, in train mode.
@@ -262,17 +250,32 @@ defmodule ExBurn.Training do
   end
 
   @doc """
-  The loss curves of a history as text for a terminal.
+  The loss curves of a history: text for a terminal, or with `as: :vega_lite` a specification for Livebook, see
+  `ExBurn.Training.Vega`.
 
   ## Examples
 
       iex> history = [%{epoch: 1, loss: 1.0, val_loss: nil}, %{epoch: 2, loss: 0.5, val_loss: nil}]
       iex> ExBurn.Training.plot(history) =~ "loss by epoch"
       true
+      iex> ExBurn.Training.plot(history, as: :vega_lite)["data"]["values"] |> hd()
+      %{"epoch" => 1, "what" => "loss", "data" => "training", "value" => 1.0}
 
   """
-  @spec plot(History.t()) :: String.t()
-  defdelegate plot(history), to: Plot, as: :curve
+  @spec plot(History.t(), keyword()) :: String.t() | map()
+  def plot(history, opts \\ []) do
+    [as: as] = ExBurn.Options.validate!(:plot, opts, as: :text)
+
+    ExBurn.Options.check!(
+      as in [:text, :vega_lite],
+      :plot,
+      :as,
+      as,
+      ":text or :vega_lite"
+    )
+
+    if as == :text, do: Plot.curve(history), else: Vega.spec(history)
+  end
 
   defdelegate logging_callback(opts \\ []), to: Callbacks.Report, as: :logging
   defdelegate progress_bar_callback(opts \\ []), to: Callbacks.Report, as: :progress_bar

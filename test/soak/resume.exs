@@ -9,7 +9,7 @@
 defmodule ExBurn.Soak.Resume do
   alias ExBurn.{Model, Training}
 
-  @epochs 150
+  @epochs 400
 
   defp data do
     key = Nx.Random.key(1)
@@ -52,9 +52,16 @@ defmodule ExBurn.Soak.Resume do
   end
 
   def child(dir) do
-    IO.puts("ready")
-    callbacks = [Training.checkpoint_callback(1, dir, keep: 3)]
+    callbacks = [ready(), Training.checkpoint_callback(1, dir, keep: 3)]
     IO.puts("digest " <> digest(train(resume: dir, callbacks: callbacks)))
+  end
+
+  # Compiling takes longer than training, and there is nothing to lose in it.
+  defp ready do
+    fn
+      {:epoch, _info}, nil -> {:cont, IO.puts("ready")}
+      _event, state -> {:cont, state}
+    end
   end
 
   def run(kills, seed) do
@@ -80,7 +87,7 @@ defmodule ExBurn.Soak.Resume do
   end
 
   defp until_ended(dir, want, kills, killed) do
-    patience = if killed < kills, do: 100 + :rand.uniform(2500), else: :infinity
+    patience = if killed < kills, do: :rand.uniform(400), else: :infinity
 
     case start(dir, patience) do
       :killed ->
@@ -98,7 +105,7 @@ defmodule ExBurn.Soak.Resume do
     end
   end
 
-  # The clock starts when the child has started to train.
+  # The clock starts when the child has trained for an epoch.
   defp start(dir, patience) do
     args = ["run", "--no-compile", __ENV__.file, "child", dir]
 

@@ -62,15 +62,6 @@ defmodule ExBurn.Training.Job do
     %__MODULE__{config: config, job: job(model, sources), feed: nil}
   end
 
-  @doc """
-  What `ExBurn.NIF.train_profile_dirty/4` takes, for a step on `batch`.
-  """
-  @spec profile!(Model.t(), Data.t(), map()) :: {reference(), [reference()], map(), map()}
-  def profile!(model, batch, options) do
-    %{config: config, job: job} = single_step!(model, batch, options)
-    {hd(job.steps), job.data, config, job}
-  end
-
   defp job(model, sources) do
     {trainable, rest} = Step.arguments(model)
 

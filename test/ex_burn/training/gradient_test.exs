@@ -29,6 +29,22 @@ defmodule ExBurn.Training.GradientTest do
     end
   end
 
+  for layer <- [:lstm, :gru] do
+    test "of #{layer} as a loop, by Nx" do
+      model =
+        "x"
+        |> Axon.input(shape: {nil, 3, 2})
+        |> then(&apply(Axon, unquote(layer), [&1, 4, [unroll: :dynamic]]))
+        |> elem(0)
+        |> Axon.flatten()
+        |> Model.compile(loss: &weighted_sum/2, seed: 5)
+
+      data = {GradientCases.random({2, 3, 2}, 7), GradientCases.random({2, 12}, 8)}
+      got = Training.compute_gradients(model, data, gradients: :symbolic)
+      assert_relative(got, gradients(model, data, &weighted_sum/2), 1.0e-5)
+    end
+  end
+
   test "is compared for every activation of Axon" do
     names = for %{name: name} <- GradientCases.all(), do: name
     exported = for {name, 1} <- Axon.Activations.__info__(:functions), do: name
