@@ -52,15 +52,23 @@ defmodule ExBurn.Soak.Resume do
   end
 
   def child(dir) do
-    callbacks = [ready(), Training.checkpoint_callback(1, dir, keep: 3)]
+    callbacks = [ready(newest(dir) + 1), Training.checkpoint_callback(1, dir, keep: 3)]
     IO.puts("digest " <> digest(train(resume: dir, callbacks: callbacks)))
   end
 
   # Compiling takes longer than training, and there is nothing to lose in it.
-  defp ready do
+  defp ready(expected) do
     fn
-      {:epoch, _info}, nil -> {:cont, IO.puts("ready")}
+      {:epoch, %{epoch: ^expected}}, nil -> {:cont, IO.puts("ready")}
+      {:epoch, %{epoch: epoch}}, nil -> raise "went on with epoch #{epoch}, not #{expected}"
       _event, state -> {:cont, state}
+    end
+  end
+
+  defp newest(dir) do
+    case Training.Checkpoint.list(dir) do
+      [newest | _] -> ~r/\d+/ |> Regex.run(Path.basename(newest)) |> hd() |> String.to_integer()
+      [] -> 0
     end
   end
 

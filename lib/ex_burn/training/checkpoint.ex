@@ -12,9 +12,9 @@ defmodule ExBurn.Training.Checkpoint do
   no checkpoint, is passed over when a directory is searched for the newest one.
   """
 
-  alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
+  alias ExBurn.{Backend, Error, Model, NIF, Type}
   alias ExBurn.Model.State
-  alias ExBurn.Training.{History, Job, Optimizer}
+  alias ExBurn.Training.{History, Job, Metric, Optimizer}
   alias Nx.Tensor, as: T
 
   @format "1"
@@ -81,10 +81,10 @@ defmodule ExBurn.Training.Checkpoint do
       end
 
     about = %{
-      history: history,
-      settings: settings(model, options),
-      count: count,
-      slots: Enum.map(slots, &length/1)
+      "history" => Enum.map(history, &as_text/1),
+      "settings" => settings(model, options),
+      "count" => count,
+      "slots" => Enum.map(slots, &length/1)
     }
 
     metadata = %{
@@ -101,10 +101,35 @@ defmodule ExBurn.Training.Checkpoint do
 
   defp name(path), do: "model." <> State.name(path)
 
-  # Functions have no form that could be compared with another VM's.
+  # A file makes no atoms, and the VM that goes on has not made those of all metrics yet.
+  defp as_text(entry), do: Map.new(entry, fn {name, v} -> {Atom.to_string(name), value(v)} end)
+
+  defp value(atom) when is_atom(atom) and atom != nil, do: Atom.to_string(atom)
+  defp value(number), do: number
+
+  defp entry(text, model) do
+    metrics = Enum.map(model.metrics, &Metric.name/1)
+    names = History.reserved() ++ metrics ++ Enum.map(metrics, &History.val/1)
+    atoms = Map.new(names, &{Atom.to_string(&1), &1})
+    for {name, v} <- text, is_map_key(atoms, name), into: %{}, do: {atoms[name], number(v)}
+  end
+
+  defp number("nan"), do: :nan
+  defp number("infinity"), do: :infinity
+  defp number("neg_infinity"), do: :neg_infinity
+  defp number(number), do: number
+
+  # As text. Functions have none that could be compared with another VM's.
   defp settings(model, options) do
-    optimizer = Optimizer.fetch!(model.optimizer, :fit) || :pair
-    options |> Map.take(@compared) |> Map.put(:optimizer, optimizer)
+    optimizer =
+      case Optimizer.fetch!(model.optimizer, :fit) do
+        # The order of a map's keys differs from VM to VM.
+        {name, values} -> {name, Enum.sort(values)}
+        nil -> :pair
+      end
+
+    settings = options |> Map.take(@compared) |> Map.put(:optimizer, optimizer)
+    Map.new(settings, fn {name, value} -> {Atom.to_string(name), inspect(value)} end)
   end
 
   @doc """
@@ -166,18 +191,19 @@ defmodule ExBurn.Training.Checkpoint do
   end
 
   defp restore!(model, path, about, options) do
-    compare!(settings(model, options), about.settings, path)
+    compare!(settings(model, options), about["settings"], path)
 
     given =
       for {leaf, _t} <- model.parameters ++ model.states,
           do: {leaf, tensor!(about.tensors, name(leaf), path)}
 
     slots =
-      for {length, i} <- Enum.with_index(about.slots),
+      for {length, i} <- Enum.with_index(about["slots"]),
           do: for(j <- 0..(length - 1)//1, do: ref!(about.tensors, "optimizer.#{i}.#{j}", path))
 
     model = Model.update_params(model, given)
-    {Job.put_optimizer_state(model, {about.count, slots}), about.history}
+    history = Enum.map(about["history"], &entry(&1, model))
+    {Job.put_optimizer_state(model, {about["count"], slots}), history}
   end
 
   defp compare!(now, before, path) do
@@ -185,8 +211,7 @@ defmodule ExBurn.Training.Checkpoint do
       raise Error,
         op: :fit,
         reason:
-          "resume: #{path} was written with #{name}: #{Options.short(before[name])}, now it is " <>
-            "#{Options.short(value)}; give the same, or start anew without resume:"
+          "resume: #{path} was written with #{name}: #{before[name]}, now it is #{value}; give the same, or start anew without resume:"
     end
   end
 

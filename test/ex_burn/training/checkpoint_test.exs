@@ -107,6 +107,25 @@ defmodule ExBurn.Training.CheckpointTest do
   defp epoch(path),
     do: path |> String.replace(~r/\D/, "") |> String.slice(-6, 6) |> String.to_integer()
 
+  # Metrics' names are atoms that a VM makes when it trains.
+  test "a VM that has not trained yet can read it", %{tmp_dir: dir} do
+    path = Path.join(dir, "checkpoint-000001.safetensors")
+    fit(model(), callbacks: [Training.checkpoint_callback(1, dir), halting_after(1)])
+    [about] = Regex.run(~r/"about":"([^"]+)"/, File.read!(path), capture: :all_but_first)
+    [entry] = about |> Base.decode64!() |> :erlang.binary_to_term() |> Map.fetch!("history")
+    assert Enum.sort(Map.keys(entry)) == ~w(epoch learning_rate loss mae val_loss val_mae)
+
+    script = """
+    {:ok, _} = Application.ensure_all_started(:ex_burn)
+    {:ok, path} = ExBurn.Training.Checkpoint.newest(#{inspect(dir)})
+    IO.puts(path)
+    """
+
+    paths = Enum.flat_map(:code.get_path(), &["-pa", to_string(&1)])
+    {text, 0} = System.cmd("elixir", paths ++ ["-e", script], stderr_to_stdout: true)
+    assert text =~ path
+  end
+
   test "keep: leaves the newest ones", %{tmp_dir: dir} do
     fit(model(), callbacks: [Training.checkpoint_callback(1, dir, keep: 2)])
     assert Checkpoint.list(dir) == [Checkpoint.path(dir, 6), Checkpoint.path(dir, 5)]

@@ -1,6 +1,6 @@
 //! What is done to gradients before an optimizer sees them.
 
-use num_traits::{Float, ToPrimitive};
+use num_traits::ToPrimitive;
 use rayon::prelude::*;
 
 use super::element::{Element, Wide};
@@ -133,9 +133,13 @@ impl Prepare {
     #[inline(always)]
     pub(super) fn block<P: Element>(&self, params: &[P], gradients: &[P], ready: &mut [P]) {
         let [scale, limit, shrink, decay] = [self.scale, self.limit, self.shrink, self.decay].map(P::Wide::of);
-        for ((ready, gradient), param) in ready.iter_mut().zip(gradients).zip(params) {
-            let clipped = (gradient.widen() * scale).max(-limit).min(limit);
-            *ready = P::narrow(clipped * shrink + decay * param.widen());
+        let (params, gradients) = (&params[..ready.len()], &gradients[..ready.len()]);
+        for i in 0..ready.len() {
+            let scaled = gradients[i].widen() * scale;
+            // As Float::min and max, which mind NaN and take longer.
+            let raised = if scaled < -limit { -limit } else { scaled };
+            let clipped = if raised > limit { limit } else { raised };
+            ready[i] = P::narrow(clipped * shrink + decay * params[i].widen());
         }
     }
 }

@@ -28,10 +28,10 @@ pub(super) fn sweep<P: Element, S: Step<N>, const N: usize>(
     moments: [&mut [P::Wide]; N],
 ) {
     if params.len() <= GRAIN {
-        return pulp::Arch::new().dispatch(|| match prepare {
-            None => block(step, params, next, gradients, moments),
+        return match prepare {
+            None => vectors(step, params, next, gradients, moments),
             Some(prepare) => prepared(step, prepare, params, next, gradients, moments),
-        });
+        };
     }
     let middle = params.len() / 2;
     let (params, more_params) = params.split_at(middle);
@@ -46,8 +46,7 @@ pub(super) fn sweep<P: Element, S: Step<N>, const N: usize>(
     );
 }
 
-/// [`block`] by block, each of gradients that are prepared first.
-#[inline(always)]
+/// [`vectors`] by blocks, each of gradients that are prepared first.
 fn prepared<P: Element, S: Step<N>, const N: usize>(
     step: S,
     prepare: Prepare,
@@ -60,10 +59,23 @@ fn prepared<P: Element, S: Step<N>, const N: usize>(
     for start in (0..params.len()).step_by(BLOCK) {
         let part = start..params.len().min(start + BLOCK);
         let ready = &mut ready[..part.len()];
-        prepare.block(&params[part.clone()], &gradients[part.clone()], ready);
+        pulp::Arch::new().dispatch(|| prepare.block(&params[part.clone()], &gradients[part.clone()], ready));
         let moments = moments.each_mut().map(|m| &mut m[part.clone()]);
-        block(step, &params[part.clone()], &mut next[part], ready, moments);
+        vectors(step, &params[part.clone()], &mut next[part], ready, moments);
     }
+}
+
+/// [`block`] with the vectors of this processor. A function of its own: what it is inlined into beside other loops, the
+/// compiler no longer sees that its slices don't overlap.
+#[inline(never)]
+fn vectors<P: Element, S: Step<N>, const N: usize>(
+    step: S,
+    params: &[P],
+    next: &mut [P],
+    gradients: &[P],
+    moments: [&mut [P::Wide]; N],
+) {
+    pulp::Arch::new().dispatch(|| block(step, params, next, gradients, moments));
 }
 
 #[inline(always)]
