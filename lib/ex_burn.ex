@@ -225,11 +225,12 @@ defmodule ExBurn do
 
   ## Options
 
-    * `:loss` - `:cross_entropy`, `:mse`, `:binary_cross_entropy`, or a function of targets and predictions that `defn`
-      can trace. Only training needs one
-    * `:optimizer` - `:adam`, `:sgd`, or `{name, options}`. Defaults to `:adam`
+    * `:loss` - a name, see `ExBurn.Training.Loss`, or a function of targets and predictions that `defn` can trace. Only
+      training needs one
+    * `:optimizer` - a name or `{name, options}`, or a pair `{init, update}` of Polaris, see `ExBurn.Training.Optimizer`.
+      Defaults to `:adam`
     * `:learning_rate` - defaults to `1.0e-3`
-    * `:metrics` - what training reports beside the loss: a list of `:accuracy` and
+    * `:metrics` - what training reports beside the loss: a list of names, see `ExBurn.Training.Metric`, and of
       `{name, function of targets and predictions}`. Defaults to none
     * `:device` - defaults to `default_device/0`
     * `:seed` - of initial parameters and random keys. Defaults to `42`
@@ -245,7 +246,7 @@ defmodule ExBurn do
       {3, 2}
 
       iex> ExBurn.compile(Axon.input("x", shape: {nil, 4}), loss: :mean)
-      ** (ExBurn.Error) compile: loss: is :mean, expected :cross_entropy, :mse, :binary_cross_entropy or a function of targets and predictions
+      ** (ExBurn.Error) compile: loss: is :mean, expected :cross_entropy, :mse, :mae, :huber, :binary_cross_entropy, :hinge, :kl_div or a function of targets and predictions
 
   """
   @spec compile(struct() | {struct(), struct() | map()}, keyword()) :: Model.t()
@@ -365,6 +366,63 @@ defmodule ExBurn do
   """
   @spec compute_gradients(Model.t(), term(), keyword()) :: %{String.t() => map()}
   defdelegate compute_gradients(model, batch, opts \\ []), to: Training
+
+  @doc """
+  How long the parts of a training step on a batch take: a map of microseconds. See `ExBurn.Training.profile_step/3`.
+
+  ## Examples
+
+      iex> axon = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1)
+      iex> times = axon |> ExBurn.compile(loss: :mse) |> ExBurn.profile_step({Nx.tensor([[1.0]]), Nx.tensor([[3.0]])})
+      iex> times |> Map.keys() |> Enum.sort()
+      [:backward, :forward, :optimizer]
+
+  """
+  @spec profile_step(Model.t(), term(), keyword()) :: %{atom() => float()}
+  defdelegate profile_step(model, batch, opts \\ []), to: Training
+
+  @doc """
+  Lets training leave parameters as they are: `names` of layers, namespaces or tensors, one of them or a list, `:all`, or a
+  function of a tensor's name.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.dense(3) |> Axon.dense(1) |> ExBurn.compile()
+      iex> model |> ExBurn.freeze("dense_0") |> ExBurn.frozen_layers()
+      ["dense_0"]
+      iex> model |> ExBurn.freeze(&String.ends_with?(&1, "bias")) |> ExBurn.info() |> Map.get(:frozen)
+      4
+      iex> ExBurn.freeze(model, "dense_2")
+      ** (ExBurn.Error) freeze: the model has no dense_2; its layers are "dense_0", "dense_1"
+
+  """
+  @spec freeze(Model.t(), Model.Freeze.names()) :: Model.t()
+  defdelegate freeze(model, names), to: Model.Freeze
+
+  @doc """
+  Lets training change parameters again: the opposite of `freeze/2`.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.dense(3) |> Axon.dense(1) |> ExBurn.compile()
+      iex> model |> ExBurn.freeze(:all) |> ExBurn.unfreeze(["dense_1"]) |> ExBurn.frozen_layers()
+      ["dense_0"]
+
+  """
+  @spec unfreeze(Model.t(), Model.Freeze.names()) :: Model.t()
+  defdelegate unfreeze(model, names), to: Model.Freeze
+
+  @doc """
+  Layers all of whose parameters are frozen.
+
+  ## Examples
+
+      iex> Axon.input("x", shape: {nil, 2}) |> Axon.dense(3) |> ExBurn.compile() |> ExBurn.frozen_layers()
+      []
+
+  """
+  @spec frozen_layers(Model.t()) :: [String.t()]
+  defdelegate frozen_layers(model), to: Model.Freeze
 
   @doc """
   A table of the model's tensors, as text.

@@ -17,6 +17,7 @@ defmodule ExBurn.Model do
     * `:frozen` - `MapSet` of the paths that training leaves as they are
     * `:forward` - how to predict: `ExBurn.Model.Forward`
     * `:loss`, `:optimizer`, `:learning_rate`, `:metrics` - as given to `ExBurn.compile/2`; `:loss` may be `nil`
+    * `:class_weights`, `:gradients` - as given to the `ExBurn.fit/3` that runs, else `nil` and `:autodiff`
     * `:seed` - (integer) of the initial parameters
     * `:device` - where it runs, e.g. `:cpu`
     * `:optimizer_state` - what `ExBurn.train_step/3` carries from step to step, or `nil`
@@ -36,6 +37,8 @@ defmodule ExBurn.Model do
             optimizer: :adam,
             learning_rate: 1.0e-3,
             metrics: [],
+            class_weights: nil,
+            gradients: :autodiff,
             seed: 42,
             device: :cpu,
             optimizer_state: nil,
@@ -53,9 +56,11 @@ defmodule ExBurn.Model do
           frozen: MapSet.t(path()),
           forward: ExBurn.Model.Forward.t() | nil,
           loss: atom() | (Nx.Tensor.t(), Nx.Tensor.t() -> Nx.Tensor.t()) | nil,
-          optimizer: atom() | {atom(), keyword()},
+          optimizer: ExBurn.Training.Optimizer.t(),
           learning_rate: float(),
           metrics: [ExBurn.Training.Metric.t()],
+          class_weights: ExBurn.Training.Weights.classes() | nil,
+          gradients: :autodiff | :symbolic,
           seed: non_neg_integer(),
           device: atom() | {atom(), non_neg_integer()},
           optimizer_state: tuple() | nil,

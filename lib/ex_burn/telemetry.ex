@@ -27,7 +27,57 @@ defmodule ExBurn.Telemetry do
         Logger.info("compiled \#{inspect(fun)} in \#{milliseconds} ms")
       end
 
+  ## `[:ex_burn, :train, :epoch]`
+
+  An epoch of `ExBurn.fit/3` is over.
+
+  Measurements: `:duration` in the VM's native unit, validation included, `:samples`, `:steps`, `:skipped` (batches that
+  `nan: :skip` left out) and `:loss`.
+
+  Metadata: `:epochs` and `:entry`, the epoch's entry of the history, see `ExBurn.Training.History`.
+
+  ## `[:ex_burn, :train, :step]`
+
+  A run tells where its epoch stands, at most ten times a second and after its last step.
+
+  Measurements: `:step`, `:samples_per_second` and `:loss`, the mean over the epoch so far.
+
+  Metadata: `:epoch`, `:epochs`, `:steps` (`nil` when batches are enumerated) and `:metrics`, means over the epoch so far.
+
+  Losses and metrics are floats, or `:nan`, `:infinity`, `:neg_infinity`.
   """
+
+  @doc false
+  @spec steps?() :: boolean()
+  def steps?, do: :telemetry.list_handlers([:ex_burn, :train, :step]) != []
+
+  @doc false
+  @spec step(map(), pos_integer(), [atom()]) :: :ok
+  def step(info, epochs, names) do
+    about =
+      info
+      |> Map.take([:epoch, :steps])
+      |> Map.merge(%{epochs: epochs, metrics: Map.take(info, names)})
+
+    :telemetry.execute(
+      [:ex_burn, :train, :step],
+      Map.take(info, [:step, :samples_per_second, :loss]),
+      about
+    )
+  end
+
+  @doc false
+  @spec epoch(map(), map(), pos_integer(), pos_integer()) :: :ok
+  def epoch(info, entry, steps, epochs) do
+    duration = round(info.seconds * System.convert_time_unit(1, :second, :native))
+
+    measured =
+      info
+      |> Map.take([:samples, :skipped, :loss])
+      |> Map.merge(%{duration: duration, steps: steps})
+
+    :telemetry.execute([:ex_burn, :train, :epoch], measured, %{epochs: epochs, entry: entry})
+  end
 
   @doc false
   @spec compiled({integer(), integer()}, map()) :: :ok

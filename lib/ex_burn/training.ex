@@ -13,13 +13,16 @@ defmodule ExBurn.Training do
 
   Losses are described in `ExBurn.Training.Loss`, optimizers in `ExBurn.Training.Optimizer`, metrics in
   `ExBurn.Training.Metric`, callbacks in `ExBurn.Training.Callbacks`, learning rate schedules in
-  `ExBurn.Training.Schedule`, the history in `ExBurn.Training.History`.
+  `ExBurn.Training.Schedule`, the history in `ExBurn.Training.History`, checkpoints in `ExBurn.Training.Checkpoint`, events
+  in `ExBurn.Telemetry`.
 
   ## Data
 
   `{x, y}`, each a tensor or a tuple or map of tensors with one row per example along the first axis, lies in native
   memory as a whole. An enumerable of batches `{x, y}` is enumerated once in each epoch while the thread works; each size
   of batch that occurs is compiled once. A model of several inputs takes a map of them by name.
+
+  A vector of weights of the rows may follow, `{x, y, weights}`, see `ExBurn.Training.Weights`.
   """
 
   alias ExBurn.{Error, Model, NIF}
@@ -27,6 +30,7 @@ defmodule ExBurn.Training do
 
   alias ExBurn.Training.{
     Callbacks,
+    Checkpoint,
     Data,
     Feed,
     History,
@@ -34,11 +38,16 @@ defmodule ExBurn.Training do
     Metric,
     Options,
     Plot,
+    Profile,
     Run,
-    Step
+    Step,
+    Update,
+    Vega
   }
 
-  @type data :: {Nx.Container.t(), Nx.Container.t()}
+  @type data ::
+          {Nx.Container.t(), Nx.Container.t()}
+          | {Nx.Container.t(), Nx.Container.t(), Nx.Tensor.t()}
 
   @doc """
   Trains a model and answers it with its new parameters.
@@ -50,14 +59,30 @@ defmodule ExBurn.Training do
       has what is left. Defaults to `32`
     * `:shuffle` - whether each epoch takes the rows of `{x, y}` in an order of its own. Defaults to `true`
     * `:seed` - (integer) of shuffling and of a validation share. Defaults to the model's
-    * `:validation_data` - `{x, y}` that is evaluated after each epoch, or a float: the share of the rows held out for it,
-      drawn at random
+    * `:validation_data` - `{x, y}` or `{x, y, weights}` that is evaluated after each epoch, or a float: the share of the
+      rows held out for it, drawn at random
+    * `:class_weights` - how much rows of each class count in the loss, e.g. `%{1 => 5.0}`, see
+      `ExBurn.Training.Weights`
     * `:callbacks` - see `ExBurn.Training.Callbacks`. Defaults to `[]`
     * `:verbose` - whether to show progress: on a terminal one live line for each epoch, elsewhere plain lines.
       Defaults to `true`
     * `:lr_schedule` - see `ExBurn.Training.Schedule`. Defaults to the model's learning rate throughout
+    * `:clip_value` - bound of every element of a gradient
+    * `:clip_norm` - bound of the Euclidean norm of all gradients together, after `:clip_value`
+    * `:weight_decay` - with `:adamw`, `:lamb`, `:lion` and `:muon` their option `:decay`; with other optimizers this share of
+      each parameter is added to its gradient after clipping. Defaults to `0.0`
+    * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: their gradients are
+      averaged over all their rows. The last step of an epoch takes the batches that are left. Defaults to `1`
+    * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.
+      An epoch that is left with no batch ends the run. Defaults to `:stop`
+    * `:gradients` - `:autodiff`, by Burn, or `:symbolic`, by Nx while the model is traced. Both are the same but for
+      rounding. Defaults to `:autodiff`
+    * `:gradient_checkpointing` - `false`, which is all there is now: the backward pass finds everything it needs in memory
+    * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
+      is whole, and starts anew where there is none. Then the history is that of the whole run
 
-  The optimizer starts afresh. The same seed, model, data and options give the same parameters and history.
+  The optimizer starts afresh unless the run is resumed. The same seed, model, data and options give the same parameters and
+  history, whether a run is interrupted and resumed or not.
 
   Raises `ExBurn.Error` if data, options and model don't fit together. A loss or gradient that is not finite ends the run
   with an `ExBurn.Error` whose details have `:epoch`, `:step`, the `:model` after the last good step and the `:history`.
@@ -77,8 +102,11 @@ defmodule ExBurn.Training do
   def fit_with_progress(model, data, opts \\ []) do
     Model.expect!(model, :fit_with_progress)
     options = Options.fit!(opts, model.seed)
+    Update.check!(model, options)
+    {model, options} = Checkpoint.resume!(model, options)
+    model = struct!(model, Map.take(options, [:class_weights, :gradients]))
     {model, history, _handle} = Run.run(model, Job.prepare!(model, data, options), options)
-    {%{model | optimizer_state: nil}, history}
+    {struct!(model, optimizer_state: nil, class_weights: nil, gradients: :autodiff), history}
   end
 
   @doc """
@@ -112,8 +140,8 @@ defmodule ExBurn.Training do
     names |> Enum.zip(Enum.map(sums, &weigh(&1, 1 / rows))) |> Map.new()
   end
 
-  defp batches!({_x, _y} = pair, model, size),
-    do: pair |> Data.new!(model, :evaluate) |> Data.batches(size)
+  defp batches!(rows, model, size) when is_tuple(rows),
+    do: rows |> Data.new!(model, :evaluate) |> Data.batches(size)
 
   defp batches!(batches, model, _size) do
     if Feed.batches?(batches),
@@ -141,14 +169,46 @@ defmodule ExBurn.Training do
   ## Options
 
     * `:learning_rate` - (number) Defaults to the model's
+    * `:clip_value`, `:clip_norm`, `:weight_decay`, `:gradients` - as for `fit/3`
   """
   @spec train_step(Model.t(), data(), keyword()) :: {float(), Model.t()}
   def train_step(model, batch, opts \\ []) do
-    Model.expect!(model, :train_step)
-    opts = Options.validate!(opts, [learning_rate: model.learning_rate], :train_step)
-    job = Job.single_step!(model, Data.new!(batch, model, :train_step), opts.learning_rate * 1.0)
-    {model, [entry], handle} = Run.run(model, job, Options.fit!([verbose: false], 0))
-    {entry.loss, Job.put_optimizer_state(model, Error.unwrap!(NIF.train_optimizer_state(handle)))}
+    {model, opts} = step_options!(model, opts, :train_step)
+    job = Job.single_step!(model, Data.new!(batch, model, :train_step), opts)
+    one = [verbose: false, epochs: 1, lr_schedule: fn _ -> opts.learning_rate end]
+    options = one |> Options.fit!(0) |> Map.merge(%{first_epoch: 1, history: []})
+    {model, [entry], handle} = Run.run(model, job, options)
+    state = Error.unwrap!(NIF.train_optimizer_state(handle))
+    {entry.loss, %{Job.put_optimizer_state(model, state) | gradients: :autodiff}}
+  end
+
+  defp step_options!(model, opts, op) do
+    Model.expect!(model, op)
+    rate = [learning_rate: model.learning_rate]
+    defaults = rate ++ [clip_value: nil, clip_norm: nil, weight_decay: 0.0, gradients: :autodiff]
+    opts = Options.validate!(opts, defaults, op)
+    {%{model | gradients: opts.gradients}, opts}
+  end
+
+  @doc """
+  How long the parts of one step on the batch `{x, y}` take, which is not kept: a map of microseconds.
+
+  `:forward` is the model with its loss and metrics, `:backward` the way from the loss to the gradients, `:optimizer` what it
+  makes of them. With `gradients: :symbolic` one program does the first two; then `:backward` is `0.0`.
+
+  ## Options
+
+    * `:repeat` - (positive integer) how many steps are measured; the median of each part counts. Defaults to `10`
+    * the options of `train_step/3`
+  """
+  @spec profile_step(Model.t(), data(), keyword()) :: %{atom() => float()}
+  def profile_step(model, batch, opts \\ []) do
+    {repeat, opts} =
+      if Keyword.keyword?(opts), do: Keyword.pop(opts, :repeat, 10), else: {1, opts}
+
+    {model, opts} = step_options!(model, opts, :profile_step)
+    data = Data.new!(batch, model, :profile_step)
+    model |> Job.single_step!(data, opts) |> Profile.times(repeat)
   end
 
   @doc """
@@ -156,44 +216,82 @@ defmodule ExBurn.Training do
 
   Answers a nested map shaped as the parameters, e.g. `%{"dense_0" => %{"kernel" => tensor, "bias" => tensor}}`.
   Frozen parameters are left out.
+
+  ## Options
+
+    * `:gradients` - as for `fit/3`
   """
   @spec compute_gradients(Model.t(), data(), keyword()) :: %{String.t() => map()}
   def compute_gradients(model, batch, opts \\ []) do
     Model.expect!(model, :compute_gradients)
-    Options.validate!(opts, [], :compute_gradients)
+    opts = Options.validate!(opts, [gradients: :autodiff], :compute_gradients)
+    model = %{model | gradients: opts.gradients}
     data = Data.new!(batch, model, :compute_gradients)
     step = Step.fetch!(model, :train, Data.templates(data, data.rows), :compute_gradients)
     Step.check_targets!(step, model, data.y, :compute_gradients)
     {trainable, rest} = Step.arguments(model)
     inputs = Step.refs(trainable ++ rest ++ Data.tensors(data))
 
-    {_outputs, gradients} =
-      step.program
-      |> NIF.train_gradients_dirty(length(trainable), inputs)
-      |> Error.unwrap!(:compute_gradients)
+    trainable |> Step.replace(gradients(model, step, length(trainable), inputs)) |> State.nest()
+  end
 
-    trainable |> Step.replace(gradients) |> State.nest()
+  defp gradients(%{gradients: :autodiff}, step, count, inputs) do
+    step.program
+    |> NIF.train_gradients_dirty(count, inputs)
+    |> Error.unwrap!(:compute_gradients)
+    |> elem(1)
+  end
+
+  defp gradients(%{gradients: :symbolic}, step, count, inputs) do
+    step.program
+    |> NIF.program_run_dirty(inputs, [])
+    |> Error.unwrap!(:compute_gradients)
+    |> Enum.take(-count)
   end
 
   @doc """
-  The loss curves of a history as text for a terminal.
+  The loss curves of a history: text for a terminal, or with `as: :vega_lite` a specification for Livebook, see
+  `ExBurn.Training.Vega`.
 
   ## Examples
 
       iex> history = [%{epoch: 1, loss: 1.0, val_loss: nil}, %{epoch: 2, loss: 0.5, val_loss: nil}]
       iex> ExBurn.Training.plot(history) =~ "loss by epoch"
       true
+      iex> ExBurn.Training.plot(history, as: :vega_lite)["data"]["values"] |> hd()
+      %{"epoch" => 1, "what" => "loss", "data" => "training", "value" => 1.0}
 
   """
-  @spec plot(History.t()) :: String.t()
-  defdelegate plot(history), to: Plot, as: :curve
+  @spec plot(History.t(), keyword()) :: String.t() | map()
+  def plot(history, opts \\ []) do
+    [as: as] = ExBurn.Options.validate!(:plot, opts, as: :text)
 
-  defdelegate logging_callback(opts \\ []), to: Callbacks, as: :logging
+    ExBurn.Options.check!(
+      as in [:text, :vega_lite],
+      :plot,
+      :as,
+      as,
+      ":text or :vega_lite"
+    )
+
+    if as == :text, do: Plot.curve(history), else: Vega.spec(history)
+  end
+
+  defdelegate logging_callback(opts \\ []), to: Callbacks.Report, as: :logging
+  defdelegate progress_bar_callback(opts \\ []), to: Callbacks.Report, as: :progress_bar
+  defdelegate screen_callback(pid), to: Callbacks.Report, as: :screen
+  defdelegate history_callback(agent), to: Callbacks.Report, as: :history
 
   defdelegate early_stopping_callback(patience \\ 5, min_delta \\ 1.0e-4),
-    to: Callbacks,
+    to: Callbacks.Control,
     as: :early_stopping
 
-  defdelegate screen_callback(pid), to: Callbacks, as: :screen
-  defdelegate history_callback(agent), to: Callbacks, as: :history
+  defdelegate warmup_callback(epochs), to: Callbacks.Control, as: :warmup
+  defdelegate warmup_callback(epochs, from, to), to: Callbacks.Control, as: :warmup
+
+  defdelegate reduce_lr_on_plateau_callback(opts \\ []),
+    to: Callbacks.Control,
+    as: :reduce_lr_on_plateau
+
+  defdelegate checkpoint_callback(every, dir, opts \\ []), to: Callbacks.Control, as: :checkpoint
 end

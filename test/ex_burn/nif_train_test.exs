@@ -48,6 +48,12 @@ defmodule ExBurn.NIFTrainTest do
         seed: 42,
         learning_rate: 0.125,
         optimizer: {:sgd, %{momentum: nil, nesterov: false}},
+        gradients: :autodiff,
+        clip_value: nil,
+        clip_norm: nil,
+        weight_decay: 0.0,
+        accumulate: 1,
+        skip_non_finite: false,
         progress: false
       },
       changes
@@ -63,6 +69,7 @@ defmodule ExBurn.NIFTrainTest do
         states: [tensor([0.0])],
         data: [tensor([1.0, 0.0]), tensor([2.0, 0.0])],
         validation: nil,
+        update: nil,
         optimizer_state: nil
       },
       changes

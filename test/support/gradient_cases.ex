@@ -36,7 +36,9 @@ defmodule ExBurn.GradientCases do
   """
   def all do
     activations() ++
-      linear() ++ convolutions() ++ pools() ++ norms() ++ dropouts() ++ shapes() ++ combinators()
+      linear() ++
+      convolutions() ++
+      pools() ++ norms() ++ dropouts() ++ shapes() ++ combinators() ++ recurrent()
   end
 
   defp activations do
@@ -165,6 +167,20 @@ defmodule ExBurn.GradientCases do
         ] do
       layer(name, {3, 4}, fn x -> fun.(Axon.dense(x, 4), Axon.tanh(x)) end)
     end
+  end
+
+  defp recurrent do
+    sequence = &(&1 |> elem(0) |> Axon.flatten())
+
+    [
+      layer(:lstm, {2, 3, 4}, &sequence.(Axon.lstm(&1, 5, unroll: :static))),
+      layer(:gru, {2, 3, 4}, &sequence.(Axon.gru(&1, 5, unroll: :static))),
+      layer(
+        :conv_lstm,
+        {2, 3, 2, 4, 4},
+        &sequence.(Axon.conv_lstm(&1, 2, kernel_size: 3, padding: :same, unroll: :static))
+      )
+    ]
   end
 
   defp layer(name, shape, fun) do

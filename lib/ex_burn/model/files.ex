@@ -83,7 +83,7 @@ defmodule ExBurn.Model.Files do
 
   # Functions have no name to keep.
   defp training(model) do
-    {optimizer, opts} = with name when is_atom(name) <- model.optimizer, do: {name, []}
+    {optimizer, opts} = named(model.optimizer)
 
     %{
       loss: if(is_atom(model.loss) and model.loss != nil, do: Atom.to_string(model.loss)),
@@ -101,6 +101,11 @@ defmodule ExBurn.Model.Files do
       trained: model.trained
     }
   end
+
+  # A file keeps the optimizer for people: a loaded model is not trained.
+  defp named(name) when is_atom(name), do: {name, []}
+  defp named({name, opts}) when is_atom(name), do: {name, opts}
+  defp named(_pair), do: {:pair, []}
 
   defp number(value) when is_boolean(value), do: {:boolean, value}
   defp number(value), do: {:float, value * 1.0}

@@ -3,7 +3,8 @@ defmodule ExBurn.Training.Data do
   Inputs and targets in native memory, checked against a model.
 
   There is one row per example along the first axis of each tensor. `x` is a map of the model's inputs by name, or one
-  tensor for a model of one input; `y` is a tensor, or a tuple or map of tensors.
+  tensor for a model of one input; `y` is a tensor, or a tuple or map of tensors. A vector of weights of the rows may
+  follow.
   """
 
   alias ExBurn.{Backend, Error, Model}
@@ -12,12 +13,20 @@ defmodule ExBurn.Training.Data do
   alias Nx.Tensor, as: T
 
   @enforce_keys [:x, :y, :rows]
-  defstruct [:x, :y, :rows]
+  defstruct [:x, :y, :rows, weights: {}]
 
-  @type t :: %__MODULE__{x: Nx.Container.t(), y: Nx.Container.t(), rows: pos_integer()}
+  @typedoc "`weights` is an empty tuple where there are none."
+  @type t :: %__MODULE__{
+          x: Nx.Container.t(),
+          y: Nx.Container.t(),
+          rows: pos_integer(),
+          weights: Nx.Tensor.t() | {}
+        }
+
+  @type templates :: {Nx.Container.t(), Nx.Container.t(), Nx.Tensor.t() | {}}
 
   @doc """
-  Data of the pair `{x, y}`.
+  Data of `{x, y}` or `{x, y, weights}`.
   """
   @spec new!(term(), Model.t(), atom()) :: t()
   def new!({x, y}, %Model{} = model, op) do
@@ -33,10 +42,32 @@ defmodule ExBurn.Training.Data do
     %__MODULE__{x: names |> Enum.zip(inputs) |> Map.new(), y: upload(y), rows: rows}
   end
 
+  def new!({x, y, weights}, %Model{} = model, op) do
+    data = new!({x, y}, model, op)
+    %{data | weights: weights!(weights, data.rows, op)}
+  end
+
   def new!(other, _model, op) do
     raise Error,
       op: op,
-      reason: "data must be {x, y}, got #{ExBurn.Options.short(other)}"
+      reason: "data must be {x, y} or {x, y, weights}, got #{ExBurn.Options.short(other)}"
+  end
+
+  defp weights!(%T{shape: {rows}, vectorized_axes: [], type: {kind, _}} = weights, rows, op)
+       when kind in [:f, :bf, :s, :u] do
+    least = weights |> Nx.reduce_min() |> Nx.to_number()
+
+    if not is_number(least) or least < 0,
+      do: raise(Error, op: op, reason: "a weight is #{least}, expected numbers of at least 0")
+
+    weights |> Nx.as_type(:f32) |> State.upload()
+  end
+
+  defp weights!(other, rows, op) do
+    raise Error,
+      op: op,
+      reason:
+        "weights must be a vector of #{rows} real numbers, got #{ExBurn.Options.short(other)}"
   end
 
   # What is no tensor is left for the checks to refuse.
@@ -92,15 +123,16 @@ defmodule ExBurn.Training.Data do
   All tensors, those of `x` first.
   """
   @spec tensors(t()) :: [Nx.Tensor.t()]
-  def tensors(%__MODULE__{x: x, y: y}), do: Composite.flatten_list([x, y])
+  def tensors(%__MODULE__{x: x, y: y, weights: weights}),
+    do: Composite.flatten_list([x, y, weights])
 
   @doc """
-  Templates `{x, y}` of a batch of `rows`.
+  Templates `{x, y, weights}` of a batch of `rows`.
   """
-  @spec templates(t(), pos_integer()) :: {Nx.Container.t(), Nx.Container.t()}
-  def templates(%__MODULE__{x: x, y: y}, rows) do
+  @spec templates(t(), pos_integer()) :: templates()
+  def templates(%__MODULE__{x: x, y: y, weights: weights}, rows) do
     template = fn t -> Nx.template(put_elem(t.shape, 0, rows), t.type, names: t.names) end
-    {Composite.traverse(x, template), Composite.traverse(y, template)}
+    Composite.traverse({x, y, weights}, template)
   end
 
   @doc """
@@ -130,14 +162,12 @@ defmodule ExBurn.Training.Data do
     Stream.map(0..(rows - 1)//size, &slice(data, &1, min(size, rows - &1)))
   end
 
-  defp slice(data, start, length) do
-    part = &Nx.slice_along_axis(&1, start, length, axis: 0)
+  defp slice(data, start, length),
+    do: part(data, length, &Nx.slice_along_axis(&1, start, length, axis: 0))
 
-    %__MODULE__{
-      x: Composite.traverse(data.x, part),
-      y: Composite.traverse(data.y, part),
-      rows: length
-    }
+  defp part(data, rows, fun) do
+    {x, y, weights} = Composite.traverse({data.x, data.y, data.weights}, fun)
+    %__MODULE__{x: x, y: y, weights: weights, rows: rows}
   end
 
   @doc """
@@ -165,12 +195,6 @@ defmodule ExBurn.Training.Data do
 
   defp pick(data, rows) do
     index = Nx.tensor(rows, type: :s64, backend: Backend)
-    part = &Nx.take(&1, index, axis: 0)
-
-    %__MODULE__{
-      x: Composite.traverse(data.x, part),
-      y: Composite.traverse(data.y, part),
-      rows: length(rows)
-    }
+    part(data, length(rows), &Nx.take(&1, index, axis: 0))
   end
 end

@@ -53,8 +53,45 @@ defmodule ExBurn.Training.History do
   @spec val(atom()) :: atom()
   def val(name), do: :"val_#{name}"
 
+  # What callbacks are told besides the loss and the metrics.
+  @about [:epoch, :epochs, :step, :steps, :samples_per_second, :seconds, :samples, :skipped] ++
+           [
+             :learning_rate,
+             :next_learning_rate,
+             :batch_size,
+             :model,
+             :checkpoint,
+             :history,
+             :reason
+           ]
+
   @doc """
-  An entry in one line, its loss and metrics in a fixed order.
+  Names that no metric can have.
+
+  ## Examples
+
+      iex> :loss in ExBurn.Training.History.reserved()
+      true
+
+  """
+  @spec reserved() :: [atom()]
+  def reserved, do: [:loss, :val_loss | @about]
+
+  @doc """
+  The entry in what callbacks are told after an epoch.
+
+  ## Examples
+
+      iex> info = %{epoch: 1, loss: 0.5, val_loss: nil, learning_rate: 0.1, accuracy: 0.75, seconds: 2.0, samples: 8}
+      iex> ExBurn.Training.History.from_info(info)
+      %{epoch: 1, loss: 0.5, val_loss: nil, learning_rate: 0.1, accuracy: 0.75}
+
+  """
+  @spec from_info(map()) :: entry()
+  def from_info(info), do: Map.drop(info, @about -- [:epoch, :learning_rate])
+
+  @doc """
+  An entry, or what callbacks are told, in one line, its loss and metrics in a fixed order.
 
   ## Examples
 
@@ -64,8 +101,7 @@ defmodule ExBurn.Training.History do
   """
   @spec text(map()) :: String.t()
   def text(values) do
-    hidden = [:epoch, :learning_rate, :loss, :val_loss]
-    {vals, metrics} = values |> Map.drop(hidden) |> Enum.split_with(&val?/1)
+    {vals, metrics} = values |> Map.drop(reserved()) |> Enum.split_with(&val?/1)
 
     ([loss: values.loss] ++ Enum.sort(metrics) ++ [val_loss: values[:val_loss]] ++ Enum.sort(vals))
     |> Enum.reject(fn {_name, value} -> value == nil end)

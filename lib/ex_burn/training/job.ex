@@ -5,8 +5,8 @@ defmodule ExBurn.Training.Job do
   `native/ex_burn/src/train.rs` describes the terms.
   """
 
-  alias ExBurn.{Error, Model}
-  alias ExBurn.Training.{Data, Feed, Optimizer, Schedule, Step}
+  alias ExBurn.{Error, Model, Telemetry}
+  alias ExBurn.Training.{Data, Feed, Optimizer, Schedule, Step, Update}
 
   @enforce_keys [:config, :job, :feed]
   defstruct [:config, :job, :feed]
@@ -27,7 +27,7 @@ defmodule ExBurn.Training.Job do
       evaluations: programs!(validation, model, :inference, options.batch_size),
       data: data && Step.refs(Data.tensors(data)),
       validation: validation && Step.refs(Data.tensors(validation)),
-      optimizer_state: nil
+      optimizer_state: resume(model)
     }
 
     %__MODULE__{config: config(model, options), job: job(model, sources), feed: feed}
@@ -36,8 +36,8 @@ defmodule ExBurn.Training.Job do
   @doc """
   The job of one step on the batch `{x, y}`, going on from the model's optimizer state.
   """
-  @spec single_step!(Model.t(), Data.t(), float()) :: t()
-  def single_step!(%Model{} = model, %Data{} = batch, learning_rate) do
+  @spec single_step!(Model.t(), Data.t(), map()) :: t()
+  def single_step!(%Model{} = model, %Data{} = batch, options) do
     step = Step.fetch!(model, :train, Data.templates(batch, batch.rows), :train_step)
     Step.check_targets!(step, model, batch.y, :train_step)
 
@@ -49,8 +49,16 @@ defmodule ExBurn.Training.Job do
       optimizer_state: resume(model)
     }
 
-    options = %{epochs: 1, batch_size: batch.rows, shuffle: false, seed: 0, progress: false}
-    config = Map.merge(constants(model), Map.put(options, :learning_rate, learning_rate))
+    config =
+      Map.merge(constants(model, options), %{
+        epochs: 1,
+        batch_size: batch.rows,
+        shuffle: false,
+        seed: 0,
+        progress: false,
+        learning_rate: options.learning_rate * 1.0
+      })
+
     %__MODULE__{config: config, job: job(model, sources), feed: nil}
   end
 
@@ -61,21 +69,54 @@ defmodule ExBurn.Training.Job do
       raise Error, op: :fit, reason: "the model has no parameters to train; unfreeze some of them"
     end
 
-    Map.merge(sources, %{params: Step.refs(trainable), states: Step.refs(rest)})
+    sources
+    |> Map.merge(%{params: Step.refs(trainable), states: Step.refs(rest), update: nil})
+    |> with_update(model.optimizer, trainable)
+  end
+
+  defp with_update(job, optimizer, trainable) do
+    if Optimizer.pair?(optimizer) do
+      {program, start} = Update.prepare!(optimizer, trainable)
+      %{job | update: program, optimizer_state: job.optimizer_state || start}
+    else
+      job
+    end
   end
 
   defp config(model, options) do
     options
     |> Map.take([:epochs, :batch_size, :shuffle, :seed])
-    |> Map.merge(constants(model))
+    |> Map.merge(constants(model, options))
     |> Map.merge(%{
       learning_rate: learning_rate(model, options, 1),
-      progress: options.verbose or options.callbacks != []
+      progress: options.verbose or options.callbacks != [] or Telemetry.steps?()
     })
   end
 
-  defp constants(model),
-    do: %{first_epoch: 1, optimizer: Optimizer.fetch!(model.optimizer, :fit)}
+  # An optimizer that lets weights decay in a way of its own does so with the decay of `fit` too.
+  defp constants(model, options) do
+    optimizer = Optimizer.fetch!(model.optimizer, :fit)
+    decay = options.weight_decay * 1.0
+
+    {optimizer, decay} =
+      case decay > 0 and Optimizer.put_decay(optimizer, decay) do
+        {:ok, optimizer} -> {optimizer, 0.0}
+        _other -> {optimizer, decay}
+      end
+
+    %{
+      first_epoch: options[:first_epoch] || 1,
+      optimizer: optimizer,
+      weight_decay: decay,
+      clip_norm: float(options.clip_norm),
+      clip_value: float(options.clip_value),
+      accumulate: options[:accumulate_gradients] || 1,
+      gradients: if(model.gradients == :symbolic, do: :program, else: :autodiff),
+      skip_non_finite: options[:nan] == :skip
+    }
+  end
+
+  defp float(number), do: number && number * 1.0
 
   # Moments belong to an optimizer and to the parameters that it changes.
   defp resume(%Model{optimizer_state: {for_what, state}} = model),
@@ -99,20 +140,19 @@ defmodule ExBurn.Training.Job do
   The learning rate of an epoch.
   """
   @spec learning_rate(Model.t(), map(), pos_integer()) :: float()
-  def learning_rate(model, %{lr_schedule: nil}, _epoch),
-    do: model.learning_rate
+  def learning_rate(model, %{lr_schedule: nil}, _epoch), do: model.learning_rate
 
   def learning_rate(_model, options, epoch),
     do: Schedule.rate(options.lr_schedule, epoch, options.epochs, :fit)
 
-  defp sources!(model, {_x, _y} = pair, %{validation_data: share} = options)
-       when is_float(share) do
-    {train, validation} = pair |> Data.new!(model, :fit) |> Data.split!(share, options.seed, :fit)
+  defp sources!(model, rows, %{validation_data: share} = options)
+       when is_tuple(rows) and is_float(share) do
+    {train, validation} = rows |> Data.new!(model, :fit) |> Data.split!(share, options.seed, :fit)
     {train, validation, nil}
   end
 
-  defp sources!(model, {_x, _y} = pair, options),
-    do: {Data.new!(pair, model, :fit), validation!(model, options), nil}
+  defp sources!(model, rows, options) when is_tuple(rows),
+    do: {Data.new!(rows, model, :fit), validation!(model, options), nil}
 
   defp sources!(model, batches, options) do
     cond do

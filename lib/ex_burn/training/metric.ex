@@ -2,18 +2,24 @@ defmodule ExBurn.Training.Metric do
   @moduledoc """
   Metrics: numbers that say how good predictions are, reported beside the loss and not trained on.
 
-  `:accuracy` is the share of rows predicted right. A prediction whose last axis has length 1 is a probability and is
-  compared with 0.5; otherwise its largest entry along the last axis is the predicted class. Targets are class numbers
-  or one-hot.
+  | metric | meaning |
+  |---|---|
+  | `:accuracy` | share of rows predicted right. A prediction whose last axis has length 1 is a probability and is compared with 0.5; otherwise its largest entry along the last axis is the predicted class. Targets are class numbers or one-hot |
+  | `:top_5_accuracy` | share of rows whose class is among the five with the largest entries, of two of the same size the first |
+  | `:precision` | of the probabilities above 0.5, the share whose target is 1; 0 when there are none |
+  | `:recall` | of the probabilities whose target is 1, the share above 0.5; 0 when there are none |
+  | `:f1` | the harmonic mean of these two |
+  | `:mae`, `:mse` | mean distance and mean square of the distance of prediction and target, which have the same shape |
 
   `{name, fun}` is a metric of one's own: `fun` takes `y_true` and `y_pred`, answers a scalar and must be traceable by
   `defn`; `name` is an atom that the history does not use for something else. Over an epoch metrics are averaged, weighted by the size of the batches.
   """
 
   alias ExBurn.{Error, Options}
+  alias ExBurn.Training.History
   alias Nx.Tensor, as: T
 
-  @names [:accuracy]
+  @names [:accuracy, :top_5_accuracy, :precision, :recall, :f1, :mae, :mse]
 
   @type t :: atom() | {atom(), (Nx.Container.t(), Nx.Container.t() -> Nx.Tensor.t())}
 
@@ -30,8 +36,8 @@ defmodule ExBurn.Training.Metric do
 
       iex> ExBurn.Training.Metric.fetch!(:accuracy)
       :accuracy
-      iex> ExBurn.Training.Metric.fetch!(:f1)
-      ** (ExBurn.Error) compile: metrics: is :f1, expected a list of :accuracy or {name, function of targets and predictions}
+      iex> ExBurn.Training.Metric.fetch!(:f2)
+      ** (ExBurn.Error) compile: metrics: is :f2, expected a list of :accuracy, :top_5_accuracy, :precision, :recall, :f1, :mae, :mse or {name, function of targets and predictions}
 
   """
   @spec fetch!(term(), atom()) :: t()
@@ -41,11 +47,9 @@ defmodule ExBurn.Training.Metric do
     metric
   end
 
-  # Other values of a history's entry and of the callbacks' events have these names.
-  @taken [:epoch, :epochs, :loss, :val_loss, :learning_rate, :seconds, :samples, :model] ++
-           [:step, :steps, :samples_per_second]
+  defp metric?({name, fun}),
+    do: is_atom(name) and name not in History.reserved() and is_function(fun, 2)
 
-  defp metric?({name, fun}), do: is_atom(name) and name not in @taken and is_function(fun, 2)
   defp metric?(name), do: name in @names
 
   @doc """
@@ -83,18 +87,72 @@ defmodule ExBurn.Training.Metric do
     end
   end
 
-  def apply(:accuracy, %T{} = y_true, %T{} = y_pred) do
-    y_pred
-    |> predicted()
-    |> Nx.equal(expected(y_true, y_pred))
-    |> Nx.mean()
-  end
+  def apply(name, %T{} = y_true, %T{} = y_pred) when name in @names,
+    do: built_in(name, y_true, y_pred)
 
   def apply(name, _y_true, _y_pred) do
     raise Error,
       op: :metric,
       reason:
         "#{inspect(name)} compares one tensor with one; give {name, function of y_true and y_pred}"
+  end
+
+  defp built_in(:accuracy, y_true, y_pred) do
+    y_pred
+    |> predicted()
+    |> Nx.equal(expected(y_true, y_pred))
+    |> Nx.mean()
+  end
+
+  # How many entries come before that of the class tells its place, without an order of all.
+  defp built_in(:top_5_accuracy, y_true, y_pred) do
+    classes = y_true |> expected(y_pred) |> Nx.new_axis(-1)
+    own = Nx.take_along_axis(y_pred, classes, axis: -1)
+
+    earlier =
+      y_pred.shape
+      |> Nx.iota(axis: -1)
+      |> Nx.less(classes)
+      |> Nx.logical_and(Nx.equal(y_pred, own))
+
+    before = y_pred |> Nx.greater(own) |> Nx.logical_or(earlier) |> Nx.sum(axes: [-1])
+    before |> Nx.less(5) |> Nx.mean()
+  end
+
+  defp built_in(:mae, y_true, y_pred),
+    do: y_pred |> difference(y_true, :mae) |> Nx.abs() |> Nx.mean()
+
+  defp built_in(:mse, y_true, y_pred),
+    do: y_pred |> difference(y_true, :mse) |> Nx.pow(2) |> Nx.mean()
+
+  defp built_in(name, y_true, y_pred) do
+    same_shape!(name, y_true, y_pred)
+    [positive, wanted] = [Nx.greater(y_pred, 0.5), Nx.greater(y_true, 0.5)]
+    right = positive |> Nx.logical_and(wanted) |> Nx.sum()
+    [positive, wanted] = Enum.map([positive, wanted], &Nx.sum/1)
+
+    case name do
+      :precision -> share(right, positive)
+      :recall -> share(right, wanted)
+      :f1 -> share(Nx.multiply(2, right), Nx.add(positive, wanted))
+    end
+  end
+
+  defp share(part, all), do: Nx.divide(part, Nx.max(all, 1))
+
+  defp difference(y_pred, y_true, name) do
+    same_shape!(name, y_true, y_pred)
+    Nx.subtract(y_pred, y_true)
+  end
+
+  defp same_shape!(_name, %T{shape: shape}, %T{shape: shape}), do: :ok
+
+  defp same_shape!(name, y_true, y_pred) do
+    raise Error,
+      op: :metric,
+      reason:
+        "#{inspect(name)} compares tensors of one shape, got targets #{inspect(y_true.shape)} and " <>
+          "predictions #{inspect(y_pred.shape)}"
   end
 
   defp predicted(y_pred) do

@@ -3,6 +3,8 @@ defmodule ExBurn.Training.Options do
   Options of the training functions, checked once.
   """
 
+  alias ExBurn.Training.Weights
+
   @fit [
     epochs: 10,
     batch_size: 32,
@@ -11,7 +13,16 @@ defmodule ExBurn.Training.Options do
     validation_data: nil,
     callbacks: [],
     verbose: true,
-    lr_schedule: nil
+    lr_schedule: nil,
+    clip_norm: nil,
+    clip_value: nil,
+    weight_decay: 0.0,
+    accumulate_gradients: 1,
+    class_weights: nil,
+    nan: :stop,
+    gradients: :autodiff,
+    gradient_checkpointing: false,
+    resume: nil
   ]
 
   @doc """
@@ -47,7 +58,7 @@ defmodule ExBurn.Training.Options do
     Map.new(opts)
   end
 
-  defp valid?(name, value) when name in [:epochs, :batch_size],
+  defp valid?(name, value) when name in [:epochs, :batch_size, :accumulate_gradients],
     do: is_integer(value) and value > 0
 
   defp valid?(name, value) when name in [:shuffle, :verbose], do: is_boolean(value)
@@ -57,21 +68,48 @@ defmodule ExBurn.Training.Options do
     do: is_list(value) and Enum.all?(value, &is_function(&1, 2))
 
   defp valid?(:validation_data, value),
-    do: value == nil or match?({_, _}, value) or (is_float(value) and value > 0 and value < 1)
+    do:
+      value == nil or match?({_, _}, value) or match?({_, _, _}, value) or
+        (is_float(value) and value > 0 and value < 1)
 
-  defp valid?(:learning_rate, value), do: is_number(value) and value >= 0
+  defp valid?(name, value) when name in [:learning_rate, :weight_decay],
+    do: is_number(value) and value >= 0
+
+  defp valid?(name, value) when name in [:clip_norm, :clip_value],
+    do: value == nil or (is_number(value) and value > 0)
+
+  defp valid?(:class_weights, value), do: value == nil or Weights.classes?(value)
+  defp valid?(:nan, value), do: value in [:stop, :skip]
+  defp valid?(:gradient_checkpointing, value), do: value == false
+  defp valid?(:gradients, value), do: value in [:autodiff, :symbolic]
+  defp valid?(:resume, value), do: value == nil or is_binary(value)
 
   # Left to ExBurn.Training.Schedule.
   defp valid?(:lr_schedule, _value), do: true
 
-  defp expected(name) when name in [:epochs, :batch_size], do: "a positive integer"
+  defp expected(name) when name in [:epochs, :batch_size, :accumulate_gradients],
+    do: "a positive integer"
+
   defp expected(name) when name in [:shuffle, :verbose], do: "true or false"
   defp expected(:seed), do: "an integer from 0 to 2^64 - 1"
   defp expected(:callbacks), do: "a list of functions of an event and a state"
 
-  defp expected(:learning_rate), do: "a number of at least 0"
+  defp expected(name) when name in [:learning_rate, :weight_decay],
+    do: "a number of at least 0"
+
   defp expected(:lr_schedule), do: "a schedule"
+  defp expected(name) when name in [:clip_norm, :clip_value], do: "a number above 0, or nil"
+  defp expected(:nan), do: ":stop or :skip"
+
+  defp expected(:gradient_checkpointing),
+    do: "false: what the backward pass needs is kept, not computed again"
+
+  defp expected(:gradients), do: ":autodiff or :symbolic"
+  defp expected(:resume), do: "the path of a directory of checkpoints or of one of them, or nil"
+
+  defp expected(:class_weights),
+    do: "weights of at least 0, as a map by class number or as a list, or nil"
 
   defp expected(:validation_data),
-    do: "{x, y} or the share of the rows to hold out, between 0.0 and 1.0"
+    do: "{x, y}, {x, y, weights} or the share of the rows to hold out, between 0.0 and 1.0"
 end

@@ -53,7 +53,7 @@ defmodule ExBurn.Training.Progress do
     [
       heading(info.epoch, progress.epochs),
       bar(info.step, info.steps),
-      History.text(Map.drop(info, [:epochs, :step, :steps, :samples_per_second, :model])),
+      History.text(info),
       speed(info.samples_per_second),
       eta(info, progress.batch_size)
     ]
@@ -75,7 +75,7 @@ defmodule ExBurn.Training.Progress do
   defp epoch_line(info, progress) do
     [
       heading(info.epoch, progress.epochs),
-      History.text(Map.drop(info, [:epochs, :seconds, :samples, :model])),
+      History.text(info),
       speed(info.samples / max(info.seconds, 1.0e-9)),
       duration(info.seconds)
     ]

@@ -6,30 +6,54 @@ defmodule ExBurn.Training.Run do
   the run's is left when it is over, however it ends. If the process dies, the thread ends within a batch.
   """
 
-  alias ExBurn.{Error, Model, NIF}
-  alias ExBurn.Training.{Callbacks, Data, Feed, History, Job, Metric, Progress, Step}
+  alias ExBurn.{Error, Model, NIF, Telemetry}
+  alias ExBurn.Model.State
 
-  @enforce_keys [:handle, :tag, :model, :options, :feed, :callbacks, :progress, :names]
-  defstruct @enforce_keys ++ [history: [], steps: %{}]
+  alias ExBurn.Training.{
+    Callbacks,
+    Checkpoint,
+    Data,
+    Feed,
+    History,
+    Job,
+    Metric,
+    Progress,
+    Step
+  }
+
+  @enforce_keys [:tag, :model, :options, :feed, :callbacks, :progress, :names]
+  defstruct @enforce_keys ++ [:handle, :rate, history: [], steps: %{}]
 
   @doc """
   Trains until the last epoch or until a callback halts, and answers the trained model, the history and the native handle.
   """
   @spec run(Model.t(), Job.t(), map()) :: {Model.t(), History.t(), reference()}
   def run(%Model{} = model, %Job{} = job, options) do
-    tag = make_ref()
-    handle = Error.unwrap!(NIF.train_start(tag, job.config, job.job))
-
-    loop(%__MODULE__{
-      handle: handle,
-      tag: tag,
+    run = %__MODULE__{
+      tag: make_ref(),
       model: model,
       options: options,
       feed: job.feed,
       callbacks: Callbacks.start(options.callbacks),
       progress: progress(options),
-      names: Enum.map(model.metrics, &Metric.name/1)
-    })
+      names: Enum.map(model.metrics, &Metric.name/1),
+      history: Enum.reverse(options.history)
+    }
+
+    rate = base_rate(run, options.first_epoch)
+    info = %{history: options.history, next_learning_rate: rate}
+
+    case notify(run, :start, info) do
+      {:cont, rate, run} when rate != nil -> run |> launch(job, rate) |> loop()
+      # A resumed run may have no epoch left.
+      {:cont, nil, run} -> finish(run, :finished)
+      {:halt, _rate, run} -> finish(run, :halted)
+    end
+  end
+
+  defp launch(run, job, rate) do
+    config = %{job.config | learning_rate: rate}
+    %{run | handle: Error.unwrap!(NIF.train_start(run.tag, config, job.job)), rate: rate}
   end
 
   defp progress(options) do
@@ -87,51 +111,79 @@ defmodule ExBurn.Training.Run do
       |> Map.drop([:metrics])
       |> Map.merge(History.metrics(run.names, event.metrics))
 
+    Telemetry.step(info, run.options.epochs, run.names)
     run = %{run | progress: Progress.batch(run.progress, info)}
-    {verdict, run} = notify(run, :batch, info)
+    {verdict, _rate, run} = notify(run, :batch, info)
     if verdict == :halt, do: NIF.train_stop(run.handle)
     {:cont, run}
   end
 
   defp handle({:epoch, event}, run) do
     entry = History.entry(event, run.names)
-    info = Map.merge(entry, Map.take(event, [:seconds, :samples]))
+    info = Map.merge(entry, Map.take(event, [:seconds, :samples, :skipped]))
+    Telemetry.epoch(info, entry, event.steps, run.options.epochs)
     run = %{run | history: [entry | run.history], progress: Progress.epoch(run.progress, info)}
-    {verdict, run} = notify(run, :epoch, info)
-    Error.unwrap!(NIF.train_continue(run.handle, answer(verdict, entry, run)))
-    {:cont, %{run | feed: run.feed && Feed.rewind(run.feed)}}
+    info = Map.put(info, :next_learning_rate, base_rate(run, entry.epoch + 1))
+    info = Map.put(info, :checkpoint, &Checkpoint.write(&1, snapshot(run)))
+    {verdict, rate, run} = notify(run, :epoch, info)
+    Error.unwrap!(NIF.train_continue(run.handle, answer(verdict, rate, run.rate)))
+    {:cont, %{run | feed: run.feed && Feed.rewind(run.feed), rate: rate}}
   end
 
   defp handle({:want_batches, count}, run), do: {:cont, feed(run, count)}
 
   defp handle({:done, how}, run) do
-    run = %{run | progress: Progress.close(run.progress)}
-    history = Enum.reverse(run.history)
-    reason = if how == :finished, do: :finished, else: :halted
-    notify(run, :end, %{reason: reason, history: history})
-    Feed.close(run.feed)
-    {:done, {trained(run), history, run.handle}}
+    {:done, finish(run, if(how == :finished, do: :finished, else: :halted))}
   end
 
   defp handle({:failed, failure}, run) do
     error = Error.from_native(failure)
-    details = Map.merge(error.details, %{model: trained(run), history: Enum.reverse(run.history)})
-    raise %{error | details: details}
+    more = %{model: trained(run), history: Enum.reverse(run.history)}
+    raise %{error | details: error.details |> named_parameter(run.model) |> Map.merge(more)}
+  end
+
+  # The engine knows parameters by number.
+  defp named_parameter(%{parameter: number, message: message} = details, model)
+       when number != nil do
+    {trainable, _rest} = Step.arguments(model)
+    name = trainable |> Enum.at(number) |> elem(0) |> State.name()
+    message = String.replace(message, "the gradient is", "the gradient of #{name} is")
+    %{details | parameter: name, message: message}
+  end
+
+  defp named_parameter(details, _model), do: details
+
+  defp finish(run, reason) do
+    run = %{run | progress: Progress.close(run.progress)}
+    history = Enum.reverse(run.history)
+    notify(run, :end, %{reason: reason, history: history})
+    Feed.close(run.feed)
+    {trained(run), history, run.handle}
   end
 
   defp notify(run, kind, info) do
-    info = Map.merge(info, %{epochs: run.options.epochs, model: fn -> trained(run) end})
-    {verdict, callbacks} = Callbacks.notify(run.callbacks, {kind, info})
-    {verdict, %{run | callbacks: callbacks}}
+    more = %{epochs: run.options.epochs, batch_size: run.options.batch_size}
+    info = info |> Map.merge(more) |> Map.put(:model, fn -> trained(run) end)
+    {verdict, rate, callbacks} = Callbacks.notify(run.callbacks, {kind, info})
+    {verdict, rate, %{run | callbacks: callbacks}}
   end
 
-  defp answer(:halt, _entry, _run), do: :halt
+  # The learning rate of an epoch before callbacks have changed it, `nil` after the last one.
+  defp base_rate(%{options: options} = run, epoch),
+    do: if(epoch <= options.epochs, do: Job.learning_rate(run.model, options, epoch))
 
-  defp answer(:cont, %{epoch: epoch}, %{options: options} = run) do
-    if options.lr_schedule != nil and epoch < options.epochs,
-      do: {:learning_rate, Job.learning_rate(run.model, options, epoch + 1)},
-      else: :continue
+  defp answer(:halt, _rate, _before), do: :halt
+  defp answer(:cont, nil, _before), do: :continue
+  defp answer(:cont, rate, rate), do: :continue
+  defp answer(:cont, rate, _before), do: {:learning_rate, rate}
+
+  defp snapshot(run) do
+    state = Error.unwrap!(NIF.train_optimizer_state(run.handle))
+    model = run |> trained() |> Job.put_optimizer_state(state)
+    %{model: model, options: run.options, history: Enum.reverse(run.history)}
   end
+
+  defp trained(%{handle: nil, model: model}), do: model
 
   defp trained(run) do
     {trainable, rest} = Error.unwrap!(NIF.train_parameters(run.handle))

@@ -2,7 +2,9 @@ defmodule ExBurn.Training.Step do
   @moduledoc """
   The programs of training: a model's forward pass, the loss and the metrics traced into one program.
 
-  A step program takes trainable parameters, all other parameters and states, `x`, `y`, and answers the loss, the metrics
+  With `gradients: :symbolic` Nx computes the gradients while it traces, and the program answers them after the states.
+
+  A step program takes trainable parameters, all other parameters and states, `x`, `y`, the rows' weights, and answers the loss, the metrics
   and the new states; Burn computes its gradient. An evaluation program traces the model as it predicts, and answers
   the loss and the metrics. Frozen parameters count as states that stay.
 
@@ -26,20 +28,19 @@ defmodule ExBurn.Training.Step do
   @type mode :: :train | :inference
 
   @doc """
-  The program for batches `{x, y}`, given as templates.
+  The program for batches `{x, y, weights}`, given as templates.
 
   `mode` is `:train` for a step program and `:inference` for an evaluation program.
   """
-  @spec fetch!(Model.t(), mode(), {Nx.Container.t(), Nx.Container.t()}, atom()) :: t()
-  def fetch!(%Model{} = model, mode, {x, y}, op) do
+  @spec fetch!(Model.t(), mode(), Data.templates(), atom()) :: t()
+  def fetch!(%Model{} = model, mode, batch, op) do
     check_model!(model, op)
     {trainable, rest} = arguments(model)
     templates = Enum.map([trainable, rest], &templates/1)
 
-    key =
-      {__MODULE__, mode, model.axon, model.loss, model.metrics, model.frozen, templates, x, y}
-
-    Cache.fetch(key, fn -> named(op, fn -> build(model, mode, x, y) end) end)
+    settings = Map.take(model, [:axon, :loss, :metrics, :frozen, :class_weights, :gradients])
+    key = {__MODULE__, mode, settings, templates, batch}
+    Cache.fetch(key, fn -> named(op, fn -> build(model, mode, batch) end) end)
   end
 
   defp check_model!(%Model{axon: nil}, op) do
@@ -97,13 +98,18 @@ defmodule ExBurn.Training.Step do
 
   defp templates(leaves), do: Enum.map(leaves, fn {path, t} -> {path, Nx.to_template(t)} end)
 
-  defp build(model, mode, x, y) do
+  defp build(model, mode, {x, y, weights}) do
     {trainable, rest} = arguments(model)
-    arguments = [tuple(trainable), tuple(rest), x, y]
-    traced = model |> objective(mode) |> Forward.expression(arguments)
+    arguments = [tuple(trainable), tuple(rest), x, y, weights]
+
+    traced =
+      model |> objective(mode) |> with_gradients(model, mode) |> Forward.expression(arguments)
+
     inputs = arguments |> Composite.flatten_list() |> Enum.map(&Type.of/1)
-    outputs = [traced.loss | Tuple.to_list(traced.metrics)] ++ Tuple.to_list(traced.states)
-    lowered = Lowering.lower(outputs, inputs, autodiff: mode == :train, keep_unused: true)
+    outputs = [[traced.loss], traced.metrics, traced.states, traced.gradients]
+    outputs = Enum.flat_map(outputs, &if(is_tuple(&1), do: Tuple.to_list(&1), else: &1))
+    autodiff? = mode == :train and model.gradients == :autodiff
+    lowered = Lowering.lower(outputs, inputs, autodiff: autodiff?, keep_unused: true)
 
     %__MODULE__{
       program: Compiler.native(lowered),
@@ -116,18 +122,38 @@ defmodule ExBurn.Training.Step do
   defp objective(model, mode) do
     {_init, predict} = Axon.build(model.axon, mode: mode)
 
-    fn trainable, rest, x, y ->
+    fn trainable, rest, x, y, weights ->
       state = axon_state(model, trainable, rest)
       {prediction, advanced} = state |> predict.(x) |> outcome(mode)
 
       %{
-        loss: Loss.apply(model.loss, y, prediction),
+        loss: Loss.apply(model.loss, y, prediction, weighting(model, weights)),
         metrics: model.metrics |> Enum.map(&Metric.apply(&1, y, prediction)) |> List.to_tuple(),
         states: states(model, mode, advanced, rest),
         prediction: prediction
       }
     end
   end
+
+  # Nx derives the gradients; the program answers them after the states.
+  defp with_gradients(objective, %{gradients: :symbolic}, :train) do
+    fn trainable, rest, x, y, weights ->
+      value = &objective.(&1, rest, x, y, weights)
+      {traced, gradients} = Nx.Defn.value_and_grad(trainable, value, & &1.loss)
+      Map.put(traced, :gradients, like(gradients, trainable))
+    end
+  end
+
+  defp with_gradients(objective, _model, _mode),
+    do: fn a, b, c, d, e -> Map.put(objective.(a, b, c, d, e), :gradients, {}) end
+
+  defp like(gradients, parameters) do
+    [gradients, parameters] = Enum.map([gradients, parameters], &Tuple.to_list/1)
+    gradients |> Enum.zip_with(parameters, &Nx.as_type(&1, &2.type)) |> List.to_tuple()
+  end
+
+  defp weighting(model, rows),
+    do: [class: model.class_weights, rows: if(rows != {}, do: rows)]
 
   defp axon_state(model, trainable_values, rest_values) do
     {trainable, rest} = arguments(model)

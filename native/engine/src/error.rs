@@ -80,6 +80,8 @@ pub enum Error {
     NonFinite {
         /// `loss` or `gradient`.
         what: String,
+        /// Number of the parameter that the gradient belongs to.
+        parameter: Option<usize>,
         /// The value met, as text.
         value: String,
         /// Epoch, from 1.

@@ -5,7 +5,7 @@ use rustler::{Encoder, Env, Term, types::map::map_new};
 
 rustler::atoms! {
     argument, arithmetic, deallocated, device, dtype, epoch, expected, file, got, index, axis, invalid, message, mismatch, non_finite,
-    op, out_of_bounds, panic, path, reason, shape, step, unsupported, value, what,
+    op, out_of_bounds, panic, parameter, path, reason, shape, step, unsupported, value, what,
 }
 
 /// An engine error on its way to the BEAM.
@@ -44,10 +44,11 @@ impl Encoder for NifError {
             Error::File { path: name, reason: why } => {
                 (file(), vec![(path(), name.encode(env)), (reason(), why.encode(env))])
             }
-            Error::NonFinite { what: w, value: v, epoch: e, step: s } => (
+            Error::NonFinite { what: w, parameter: p, value: v, epoch: e, step: s } => (
                 non_finite(),
                 vec![
                     (what(), w.encode(env)),
+                    (parameter(), p.encode(env)),
                     (value(), v.encode(env)),
                     (epoch(), e.encode(env)),
                     (step(), s.encode(env)),

@@ -21,6 +21,13 @@
 //! whose first output is a float scalar will do. A parameter that the loss does not depend on has a gradient of zeros.
 //!
 //! ```text
+//! train_profile_dirty(executable, [tensor], config, job) -> {forward, backward, optimizer}
+//! ```
+//!
+//! Seconds that the parts of one step take, which is not kept. The inputs are a batch; of the job only parameters and states
+//! are used, and the optimizer.
+//!
+//! ```text
 //! train_start(tag :: term, config, job) -> handle
 //!
 //! config = %{
@@ -30,8 +37,13 @@
 //!   shuffle: boolean,             # an order for each epoch, from `seed` and the epoch's number alone
 //!   seed: 0..2**64-1,
 //!   learning_rate: float,
-//!   optimizer: {:sgd, %{momentum: float | nil, nesterov: boolean}}
-//!            | {:adam, %{b1: float, b2: float, eps: float, eps_root: float}},
+//!   optimizer: {name, %{option => value}} | nil,   # with all options, see the engine's `Rule`; nil with an update program
+//!   gradients: :autodiff | :program,   # by autodiff, or answered by step programs after the new states
+//!   clip_value: float | nil,      # bound of every element of a gradient
+//!   clip_norm: float | nil,       # bound of the norm of all gradients together, once they are clipped
+//!   weight_decay: float,          # share of each parameter that is added to its gradient
+//!   accumulate: pos_integer,      # batches that make a step; their gradients are averaged over all rows
+//!   skip_non_finite: boolean,     # leaves batches out whose loss or gradient is not finite
 //!   progress: boolean             # whether :progress events are sent
 //! }
 //! job = %{
@@ -41,7 +53,8 @@
 //!   states: [tensor],
 //!   data: [tensor] | nil,         # rows along the first axis; nil: the owner feeds batches
 //!   validation: [tensor] | nil,
-//!   optimizer_state: {count, slots} | nil   # from train_optimizer_state; nil starts afresh
+//!   update: executable | nil,     # an optimizer as a program: params ++ gradients ++ state -> params ++ state
+//!   optimizer_state: {count, slots} | nil   # from train_optimizer_state; nil starts afresh; of an update program {0, [state]}
 //! }
 //! ```
 //!
@@ -74,8 +87,8 @@
 //! ```
 //!
 //! The values after the last good step, at any time, also after the end; a step is good when the loss after it is finite.
-//! While an epoch waits for its answer the two fit together. `slots` has one list for each of the optimizer's moments (sgd: none, or the trace; adam: mu and nu), with one
-//! tensor for each parameter. Memory is shared, not copied, until the next step.
+//! While an epoch waits for its answer the two fit together. `slots` has one list for each of the optimizer's moments (sgd:
+//! none, or the trace; adam: mu and nu), with one tensor for each parameter; of an update program, one list with its state. Memory is shared, not copied, until the next step.
 //!
 //! # Messages
 //!
@@ -84,7 +97,7 @@
 //! ```text
 //! {:progress, %{epoch: n, step: n, steps: n | nil, loss: number, metrics: [number], samples_per_second: number}}
 //! {:epoch, %{epoch: n, loss: number, metrics: [number], val_loss: number | nil, val_metrics: [number] | nil,
-//!            learning_rate: float, seconds: float, steps: n, samples: n}}
+//!            learning_rate: float, seconds: float, steps: n, samples: n, skipped: n}}
 //! {:want_batches, n}
 //! {:done, :finished | :halted | :stopped}
 //! {:failed, {kind, map}}
@@ -93,7 +106,7 @@
 //! `loss` and `metrics` are means over the epoch so far, weighted by batch size. `:progress` comes at most every 100 ms and
 //! after an epoch's last step; `steps` is nil for fed batches. Every `:epoch`, the last one too, waits for `train_continue`.
 //! `:want_batches` comes first in each epoch of a run that is fed and again when a batch is taken; it counts for that epoch
-//! only. `:done` or `:failed` is the last message. `:failed` carries the same term as an `{:error, _}` answer; a loss or
+//! only. `skipped` counts batches left out. `:done` or `:failed` is the last message. `:failed` carries the same term as an `{:error, _}` answer; a loss or
 //! gradient that is not finite is `{:non_finite, %{what: "loss" | "gradient", value: text, epoch: n, step: n, …}}`, and
 //! the update of that step has not been applied.
 
@@ -169,6 +182,20 @@ fn train_gradients_dirty(
         let inputs = values("compute_gradients", &inputs)?;
         let pass = train::gradients(&executable.0, params, inputs, &Device::Cpu)?;
         Ok((resources(pass.outputs), resources(pass.gradients)))
+    })
+}
+
+/// Seconds that a forward pass, a backward pass and the optimizer take.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn train_profile_dirty(
+    executable: ResourceArc<Executable>,
+    batch: Tensors,
+    config: Term<'_>,
+    job: JobTerm,
+) -> Result<(f64, f64, f64), NifError> {
+    guard("profile_step", || {
+        let times = train::profile(&executable.0, values(OP, &batch)?, decode(OP, config)?, job.job()?)?;
+        Ok(times.map(|time| time.as_secs_f64()).into())
     })
 }
 

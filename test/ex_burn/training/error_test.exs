@@ -132,7 +132,7 @@ defmodule ExBurn.Training.ErrorTest do
 
   describe "options" do
     test "that are unknown" do
-      assert_error("fit: unknown option :epoch; known options are :batch_size, ", fn ->
+      assert_error("fit: unknown option :epoch; known options are :accumulate_gradients, ", fn ->
         fit({x(), y()}, epoch: 1)
       end)
 
@@ -229,6 +229,27 @@ defmodule ExBurn.Training.ErrorTest do
 
       assert %{epoch: 1, step: 2} = error.details
       assert parameters(error.details.model) == parameters(model)
+    end
+
+    test "a gradient that is not finite names its parameter" do
+      axon =
+        "x"
+        |> Axon.input(shape: {nil, 2})
+        |> Axon.dense(3, name: "first")
+        |> Axon.dense(3, name: "last", kernel_initializer: :zeros)
+
+      # The root of 0 is finite, its derivative is not.
+      loss = fn y, p -> Nx.mean(Nx.multiply(y, Nx.sqrt(p))) end
+      data = {x(), Nx.broadcast(1.0, {4, 3})}
+
+      for gradients <- [:autodiff, :symbolic] do
+        model = Model.compile(axon, loss: loss, seed: 1)
+        opts = [verbose: false, gradients: gradients]
+        error = assert_error("fit: the gradient of ", fn -> Training.fit(model, data, opts) end)
+        assert error.details.parameter in ["first.bias", "first.kernel", "last.bias"]
+        assert Exception.message(error) =~ "the gradient of #{error.details.parameter} is"
+        assert parameters(error.details.model) == parameters(model)
+      end
     end
 
     test "in validation is reported in the history" do

@@ -17,8 +17,31 @@ defmodule ExBurn.Training.GradientTest do
       y = model |> prediction(x) |> Nx.shape() |> GradientCases.random(11)
 
       # The test's loss sums over everything, so the rows of y are those of x.
-      gradients = Training.compute_gradients(model, {x, y})
-      assert_relative(gradients, gradients(model, {x, y}, loss), 1.0e-5)
+      want = gradients(model, {x, y}, loss)
+
+      for path <- [:autodiff, :symbolic],
+          do:
+            assert_relative(
+              Training.compute_gradients(model, {x, y}, gradients: path),
+              want,
+              1.0e-5
+            )
+    end
+  end
+
+  for layer <- [:lstm, :gru] do
+    test "of #{layer} as a loop, by Nx" do
+      model =
+        "x"
+        |> Axon.input(shape: {nil, 3, 2})
+        |> then(&apply(Axon, unquote(layer), [&1, 4, [unroll: :dynamic]]))
+        |> elem(0)
+        |> Axon.flatten()
+        |> Model.compile(loss: &weighted_sum/2, seed: 5)
+
+      data = {GradientCases.random({2, 3, 2}, 7), GradientCases.random({2, 12}, 8)}
+      got = Training.compute_gradients(model, data, gradients: :symbolic)
+      assert_relative(got, gradients(model, data, &weighted_sum/2), 1.0e-5)
     end
   end
 
@@ -45,6 +68,12 @@ defmodule ExBurn.Training.GradientTest do
     assert Nx.to_flat_list(gradients["dense_0"]["kernel"]) == [-120.0]
   end
 
+  defp parameters_of(gradients) do
+    for {layer, tensors} <- gradients, into: %{} do
+      {layer, Map.new(tensors, fn {name, t} -> {name, Nx.backend_copy(t, Nx.BinaryBackend)} end)}
+    end
+  end
+
   test "answers zeros for a parameter that the loss does not depend on" do
     axon = "x" |> Axon.input(shape: {nil, 2}) |> Axon.dense(2)
     model = Model.compile(axon, loss: fn y, _prediction -> Nx.sum(Nx.multiply(y, 1.0)) end)
@@ -59,6 +88,8 @@ defmodule ExBurn.Training.GradientTest do
     model = %{model | frozen: MapSet.new([["dense_0", "kernel"]])}
     data = {Nx.iota({3, 2}, type: :f32), Nx.iota({3, 1}, type: :f32)}
     gradients = Training.compute_gradients(model, data)
+    symbolic = Training.compute_gradients(model, data, gradients: :symbolic)
+    assert_relative(parameters_of(symbolic), parameters_of(gradients), 1.0e-6)
     assert Map.keys(gradients["dense_0"]) == ["bias"]
     assert gradients["dense_1"] |> Map.keys() |> Enum.sort() == ["bias", "kernel"]
 

@@ -7,6 +7,8 @@ defmodule ExBurn.Training.LossTest do
   alias ExBurn.Training.Loss
 
   doctest Loss
+  doctest Loss.Check
+  doctest ExBurn.Training.Weights
 
   @logits Nx.tensor([[1.0, -2.0, 0.5], [3.0, 0.0, -1.0], [-0.5, 0.25, 0.75]])
   @classes Nx.tensor([2, 0, 1])
@@ -80,6 +82,111 @@ defmodule ExBurn.Training.LossTest do
     end
   end
 
+  test "mae is the mean distance, huber is a square near and a line far, hinge wants a margin of 1" do
+    y = Nx.tensor([[1.0, -1.0], [1.0, -1.0]])
+    p = Nx.tensor([[1.5, 2.0], [-2.0, -1.0]])
+    assert_in_delta value(:mae, y, p), (0.5 + 3.0 + 3.0 + 0.0) / 4, 1.0e-6
+    assert_in_delta value(:huber, y, p), (0.125 + 2.5 + 2.5 + 0.0) / 4, 1.0e-6
+    assert_in_delta value(:hinge, y, p), (0.0 + 3.0 + 3.0 + 0.0) / 4, 1.0e-6
+  end
+
+  test "kl_div is the sum of y log(y / p) for each row" do
+    y = Nx.tensor([[0.5, 0.5], [0.25, 0.75]])
+    p = Nx.tensor([[0.25, 0.75], [0.5, 0.5]])
+    first = 0.5 * :math.log(2) + 0.5 * :math.log(2 / 3)
+    second = 0.25 * :math.log(0.5) + 0.75 * :math.log(1.5)
+    assert_in_delta value(:kl_div, y, p), (first + second) / 2, 1.0e-6
+    assert_in_delta value(:kl_div, y, y), 0.0, 1.0e-6
+    zeros = {Nx.tensor([[1.0, 0.0]]), Nx.tensor([[0.0, 1.0]])}
+    assert_in_delta value(:kl_div, elem(zeros, 0), elem(zeros, 1)), :math.log(1.0e7), 1.0e-3
+  end
+
+  test "each is the mean of Axon's loss of every row" do
+    {y, p} =
+      {Nx.tensor([[1, -1, 1], [-1, -1, 1]]), Nx.tensor([[0.2, 2.5, -3.0], [0.1, -1.0, 0.7]])}
+
+    {q, r} =
+      {Nx.tensor([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]]),
+       Nx.tensor([[0.1, 0.6, 0.3], [0.4, 0.5, 0.1]])}
+
+    for {loss, axon, y, p} <- [
+          {:mae, &Axon.Losses.mean_absolute_error/3, y, p},
+          {:huber, &Axon.Losses.huber/3, y, p},
+          {:hinge, &Axon.Losses.hinge/3, y, p},
+          {:kl_div, &Axon.Losses.kl_divergence/3, q, r}
+        ] do
+      want = Nx.to_number(axon.(y, p, reduction: :mean))
+      assert_in_delta value(loss, y, p), want, 1.0e-6, inspect(loss)
+    end
+  end
+
+  describe "weights" do
+    defp weighed(loss, y, p, weights), do: loss |> Loss.apply(y, p, weights) |> Nx.to_number()
+
+    test "of rows make the loss a weighted mean" do
+      rows = Nx.tensor([1.0, 0.0, 3.0])
+      first = value(:cross_entropy, @classes[0..0], @logits[0..0])
+      third = value(:cross_entropy, @classes[2..2], @logits[2..2])
+
+      for y <- [@classes, @one_hot],
+          do:
+            assert_in_delta(
+              weighed(:cross_entropy, y, @logits, rows: rows),
+              (first + 3 * third) / 4,
+              1.0e-6
+            )
+
+      for loss <- [:mse, :mae, :huber, :hinge, :kl_div, :binary_cross_entropy] do
+        [y, p] = [Nx.tensor([[1.0], [0.0], [0.5]]), Nx.tensor([[0.2], [0.9], [0.6]])]
+        want = (value(loss, y[0..0], p[0..0]) + 3 * value(loss, y[2..2], p[2..2])) / 4
+        assert_in_delta weighed(loss, y, p, rows: rows), want, 1.0e-6, inspect(loss)
+      end
+    end
+
+    test "of classes are those of Axon" do
+      weights = [0.5, 2.0, 3.0]
+      opts = [class_weights: Nx.tensor(weights), from_logits: true, reduction: :mean]
+      want = Nx.to_number(Axon.Losses.categorical_cross_entropy(@one_hot, @logits, opts))
+
+      for y <- [@classes, @one_hot, Nx.new_axis(@classes, 1)],
+          class <- [weights, %{0 => 0.5, 1 => 2, 2 => 3}],
+          do: assert_in_delta(weighed(:cross_entropy, y, @logits, class: class), want, 1.0e-6)
+    end
+
+    test "of classes and of rows are multiplied" do
+      weights = [class: [2.0, 1.0, 1.0], rows: Nx.tensor([1, 3, 1])]
+      losses = for i <- 0..2, do: value(:cross_entropy, @classes[i..i], @logits[i..i])
+      want = (losses |> Enum.zip_with([1, 6, 1], &*/2) |> Enum.sum()) / 8
+      assert_in_delta weighed(:cross_entropy, @classes, @logits, weights), want, 1.0e-6
+    end
+
+    test "of the two sides of a probability" do
+      [y, p] = [Nx.tensor([[1], [0], [0]]), Nx.tensor([[0.8], [0.3], [0.6]])]
+      want = -(4 * :math.log(0.8) + 0.5 * :math.log(0.7) + 0.5 * :math.log(0.4)) / 5
+      assert_in_delta weighed(:binary_cross_entropy, y, p, class: [0.5, 4]), want, 1.0e-6
+    end
+
+    test "that are all 0 make the loss 0" do
+      assert weighed(:mse, Nx.tensor([1.0]), Nx.tensor([3.0]), rows: Nx.tensor([0.0])) == 0.0
+    end
+
+    test "are refused where they mean nothing" do
+      assert_raise Error, ~r/:mse has no classes to weigh/, fn ->
+        weighed(:mse, @one_hot, @logits, class: [1, 2])
+      end
+
+      assert_raise Error, ~r/takes no weights/, fn ->
+        weighed(fn y, p -> Nx.mean(Nx.subtract(y, p)) end, @one_hot, @logits,
+          rows: Nx.tensor([1, 1, 1])
+        )
+      end
+
+      assert_raise Error, ~r/class_weights: is \[1, 2\], expected weights of classes 0..2/, fn ->
+        weighed(:cross_entropy, @classes, @logits, class: [1, 2])
+      end
+    end
+  end
+
   test "predictions of 16 bits are widened" do
     y = Nx.tensor([1000.0], type: :f32)
     assert value(:mse, y, Nx.tensor([0.0], type: :f16)) == 1.0e6
@@ -92,7 +199,17 @@ defmodule ExBurn.Training.LossTest do
   end
 
   describe "gradient" do
-    for name <- [:class_numbers, :one_hot, :softmax, :sigmoid, :mse] do
+    for name <- [
+          :class_numbers,
+          :one_hot,
+          :softmax,
+          :sigmoid,
+          :mse,
+          :mae,
+          :huber,
+          :hinge,
+          :kl_div
+        ] do
       test "of #{name} is that of Axon's loss" do
         {loss, activation, y, reference} = reference(unquote(name))
         axon = "x" |> Axon.input(shape: {nil, 4}) |> Axon.dense(3, activation: activation)
@@ -137,6 +254,18 @@ defmodule ExBurn.Training.LossTest do
   defp reference(:mse) do
     {:mse, nil, @one_hot, &Axon.Losses.mean_squared_error(&1, &2, reduction: :mean)}
   end
+
+  defp reference(:mae),
+    do: {:mae, nil, @one_hot, &Axon.Losses.mean_absolute_error(&1, &2, reduction: :mean)}
+
+  defp reference(:huber),
+    do: {:huber, nil, @one_hot, &Axon.Losses.huber(&1, &2, reduction: :mean)}
+
+  defp reference(:hinge),
+    do: {:hinge, nil, @one_hot, &Axon.Losses.hinge(&1, &2, reduction: :mean)}
+
+  defp reference(:kl_div),
+    do: {:kl_div, :softmax, @one_hot, &Axon.Losses.kl_divergence(&1, &2, reduction: :mean)}
 
   defp cross_entropy(y, p, opts),
     do: Axon.Losses.categorical_cross_entropy(y, p, [reduction: :mean] ++ opts)

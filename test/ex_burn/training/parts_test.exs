@@ -6,7 +6,6 @@ defmodule ExBurn.Training.PartsTest do
   doctest Data
   doctest Feed
   doctest History
-  doctest Metric
   doctest Options
   doctest Schedule
 

@@ -54,4 +54,37 @@ defmodule ExBurn.Training.PlotTest do
     assert dots(Training.plot([entry(1, 1.0, :nan), entry(2, 0.5, :infinity)])) > 0
     assert Training.plot([]) == "no epochs to plot\n"
   end
+
+  test "as Vega-Lite it has a point for each finite value, by what it is" do
+    history = [
+      %{
+        epoch: 1,
+        loss: 1.0,
+        val_loss: :nan,
+        accuracy: 0.5,
+        val_accuracy: 0.25,
+        learning_rate: 0.1
+      },
+      %{epoch: 2, loss: 0.5, val_loss: 0.75, accuracy: 1.0, val_accuracy: 0.5, learning_rate: 0.1}
+    ]
+
+    spec = ExBurn.Training.plot(history, as: :vega_lite)
+    values = for p <- spec["data"]["values"], do: {p["epoch"], p["what"], p["data"], p["value"]}
+
+    assert Enum.sort(values) == [
+             {1, "accuracy", "training", 0.5},
+             {1, "accuracy", "validation", 0.25},
+             {1, "loss", "training", 1.0},
+             {2, "accuracy", "training", 1.0},
+             {2, "accuracy", "validation", 0.5},
+             {2, "loss", "training", 0.5},
+             {2, "loss", "validation", 0.75}
+           ]
+
+    assert Jason.decode!(Jason.encode!(spec)) == spec
+
+    assert_raise ExBurn.Error, "plot: as: is :png, expected :text or :vega_lite", fn ->
+      ExBurn.Training.plot(history, as: :png)
+    end
+  end
 end

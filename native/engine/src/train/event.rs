@@ -53,6 +53,8 @@ pub struct EpochReport {
     pub steps: usize,
     /// Rows seen.
     pub samples: usize,
+    /// Batches left out because their loss or gradient was not finite.
+    pub skipped: usize,
 }
 
 /// Why a run ended well.

@@ -7,14 +7,18 @@ use num_traits::Float;
 use crate::types::Type;
 use crate::value::Value;
 
-/// The first element of `values` that is NaN or infinite. Only floats in row-major CPU memory are looked at.
-pub(super) fn non_finite(values: &[Value]) -> Option<f64> {
-    values.iter().find_map(|value| match value.dtype() {
-        Type::F32 => first::<f32>(value),
-        Type::F64 => first::<f64>(value),
-        Type::F16 => first::<half::f16>(value),
-        Type::BF16 => first::<half::bf16>(value),
-        _ => None,
+/// The first element of `values` that is NaN or infinite, and the number of its value. Only floats in row-major CPU memory
+/// are looked at.
+pub(super) fn non_finite(values: &[Value]) -> Option<(usize, f64)> {
+    values.iter().enumerate().find_map(|(number, value)| {
+        let found = match value.dtype() {
+            Type::F32 => first::<f32>(value),
+            Type::F64 => first::<f64>(value),
+            Type::F16 => first::<half::f16>(value),
+            Type::BF16 => first::<half::bf16>(value),
+            _ => None,
+        };
+        Some((number, found?))
     })
 }
 

@@ -1,5 +1,7 @@
 //! The forward and the backward pass.
 
+use std::time::{Duration, Instant};
+
 use burn_backend::AutodiffBackend;
 use burn_backend::ops::FloatTensorOps;
 use burn_dispatch::{BackendTensor, Dispatch, DispatchTensor, DispatchTensorKind};
@@ -19,6 +21,8 @@ pub struct Pass {
     pub outputs: Vec<Value>,
     /// For each parameter, the gradient of the loss with respect to it.
     pub gradients: Vec<Value>,
+    /// How long the program ran, and how long it took from the loss back to the parameters.
+    pub times: [Duration; 2],
 }
 
 /// Runs a program and differentiates its first output, a float scalar, with respect to its first `params` inputs, by
@@ -46,10 +50,32 @@ pub fn gradients(executable: &Executable, params: usize, mut inputs: Vec<Value>,
     }
     let types = inputs[..params].iter().map(Value::ty).collect::<Vec<_>>();
     let leaves = inputs[..params].iter_mut().enumerate().map(track).collect::<Result<Vec<_>>>()?;
+    let start = Instant::now();
     let outputs = executable.run(inputs, device)?;
+    let forward = start.elapsed();
     let loss = scalar_loss(&outputs)?.tensor().clone();
     let outputs = outputs.into_iter().map(|value| value.untracked()).collect();
-    Ok(Pass { outputs, gradients: backward(loss, &leaves, &types, device)? })
+    let gradients = backward(loss, &leaves, &types, device)?;
+    Ok(Pass { outputs, gradients, times: [forward, start.elapsed() - forward] })
+}
+
+/// Runs a program that answers the gradients itself, after everything else.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] when it answers too few tensors, else as the program says.
+pub fn answered(executable: &Executable, params: usize, inputs: Vec<Value>, device: &Device) -> Result<Pass> {
+    let start = Instant::now();
+    let mut outputs = executable.run(inputs, device)?;
+    scalar_loss(&outputs)?;
+    let Some(others) = outputs.len().checked_sub(params) else {
+        return Err(Error::invalid(
+            OP,
+            format!("the program answers {} tensors, not {params} gradients", outputs.len()),
+        ));
+    };
+    let gradients = outputs.split_off(others);
+    Ok(Pass { outputs, gradients, times: [start.elapsed(), Duration::ZERO] })
 }
 
 /// Makes a parameter a leaf of the graph and answers Burn's handle of it.

@@ -6,11 +6,22 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::data::{Dataset, leading};
-use super::optimizer::{Adam, Optimizer, OptimizerState, Rule};
+use super::model::Model;
+use super::optimizer::{Adam, Clip, Optimizer, OptimizerState, Rule};
 use crate::error::{Error, Result};
 use crate::exec::Executable;
 use crate::types::TensorType;
 use crate::value::Value;
+
+/// Where gradients come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gradients {
+    /// From the loss, by autodiff.
+    Autodiff,
+    /// Step programs answer them, after the new states.
+    Program,
+}
 
 /// How to train.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -28,8 +39,20 @@ pub struct Config {
     pub seed: u64,
     /// Learning rate, until an answer changes it.
     pub learning_rate: f64,
-    /// The optimizer.
-    pub optimizer: Rule,
+    /// The optimizer; `None` when the job has an update program.
+    pub optimizer: Option<Rule>,
+    /// Where gradients come from.
+    pub gradients: Gradients,
+    /// Bound of every element of a gradient.
+    pub clip_value: Option<f64>,
+    /// Bound of the norm of all gradients together.
+    pub clip_norm: Option<f64>,
+    /// Share of each parameter that is added to its gradient.
+    pub weight_decay: f64,
+    /// Batches whose gradients make one step; the last step of an epoch takes what is left.
+    pub accumulate: usize,
+    /// Whether a batch whose loss or gradient is not finite is left out; else it ends the run.
+    pub skip_non_finite: bool,
     /// Whether [`Event::Progress`](super::Event::Progress) is told.
     pub progress: bool,
 }
@@ -44,7 +67,13 @@ impl Default for Config {
             shuffle: false,
             seed: 0,
             learning_rate: 1e-3,
-            optimizer: Rule::Adam(Adam::default()),
+            optimizer: Some(Rule::Adam(Adam::default())),
+            gradients: Gradients::Autodiff,
+            clip_value: None,
+            clip_norm: None,
+            weight_decay: 0.0,
+            accumulate: 1,
+            skip_non_finite: false,
             progress: false,
         }
     }
@@ -69,7 +98,9 @@ pub struct Job {
     pub data: Option<Vec<Value>>,
     /// Rows to validate on.
     pub validation: Option<Vec<Value>>,
-    /// The optimizer's memory from an earlier run.
+    /// The optimizer as a program, see [`Optimizer::program`].
+    pub update: Option<Arc<Executable>>,
+    /// The optimizer's memory from an earlier run, or the one that an update program starts from.
     pub optimizer_state: Option<OptimizerState>,
 }
 
@@ -78,6 +109,7 @@ pub struct Job {
 pub(super) struct Signature {
     params: Vec<TensorType>,
     states: Vec<TensorType>,
+    gradients: Gradients,
 }
 
 /// Rows with a program for each size of batch that they are cut into.
@@ -85,39 +117,6 @@ pub(super) struct Signature {
 pub(super) struct Rows {
     pub(super) dataset: Dataset,
     pub(super) programs: BTreeMap<usize, Arc<Executable>>,
-}
-
-/// What changes from step to step.
-#[derive(Clone, Debug)]
-pub(super) struct Model {
-    pub(super) params: Vec<Value>,
-    pub(super) states: Vec<Value>,
-    pub(super) optimizer: Optimizer,
-    /// Parameters and states before the last step, and memory for the next one.
-    before: (Vec<Value>, Vec<Value>),
-}
-
-impl Model {
-    fn new(params: Vec<Value>, states: Vec<Value>, optimizer: Optimizer) -> Self {
-        let before = (params.clone(), states.clone());
-        Self { params, states, optimizer, before }
-    }
-
-    /// Takes one step down along `gradients`, to `states`.
-    pub(super) fn step(&mut self, gradients: Vec<Value>, states: Vec<Value>, learning_rate: f64) -> Result<()> {
-        let (next, _) = &mut self.before;
-        self.optimizer.step(&self.params, next, gradients, learning_rate)?;
-        std::mem::swap(&mut self.params, next);
-        self.before.1 = std::mem::replace(&mut self.states, states);
-        Ok(())
-    }
-
-    /// Takes the last step back; the optimizer's memory stays where it is.
-    pub(super) fn step_back(&mut self) {
-        let (params, states) = &mut self.before;
-        std::mem::swap(&mut self.params, params);
-        std::mem::swap(&mut self.states, states);
-    }
 }
 
 /// A job that has passed every check.
@@ -136,8 +135,13 @@ impl Config {
         expect(first_epoch > 0, "the first epoch is 0; they count from 1")?;
         expect(first_epoch <= epochs, format!("the first epoch is {first_epoch}, but the last one is {epochs}"))?;
         expect(batch_size > 0, "the batch size is 0; it must be at least 1")?;
+        expect(self.accumulate > 0, "accumulate is 0; a step takes at least 1 batch")?;
         check_learning_rate(learning_rate)?;
-        self.optimizer.check()
+        self.clip().check()
+    }
+
+    fn clip(&self) -> Clip {
+        Clip { value: self.clip_value, norm: self.clip_norm, decay: self.weight_decay }
     }
 }
 
@@ -155,16 +159,29 @@ impl Job {
             let reason = format!("parameter {index} is {}; only float parameters can be trained", param.ty());
             return Err(Error::invalid("fit", reason));
         }
-        let signature = Signature { params: types(&params), states: types(&self.states) };
-        let rows = |name, tensors: Option<Vec<Value>>, programs: &[_], states| match tensors {
-            Some(tensors) => signature.rows(name, tensors, programs, config.batch_size, states).map(Some),
+        let signature = Signature { params: types(&params), states: types(&self.states), gradients: config.gradients };
+        let rows = |name, tensors: Option<Vec<Value>>, programs: &[_], answers: &[_]| match tensors {
+            Some(tensors) => signature.rows(name, tensors, programs, config.batch_size, answers).map(Some),
             None => Ok(None),
         };
-        let data = rows("data", self.data, &self.steps, signature.states.as_slice())?;
+        let data = rows("data", self.data, &self.steps, &signature.step_answers())?;
         let validation = rows("validation data", self.validation, &self.evaluations, &[])?;
-        let optimizer = Optimizer::new(config.optimizer, &params, self.optimizer_state)?;
-        let model = Model::new(params, self.states, optimizer);
+        let optimizer = optimizer(config.optimizer, self.update, &params, self.optimizer_state)?;
+        let model = Model::new(params, self.states, optimizer, config.clip(), config.accumulate);
         Ok(Checked { model, data, validation, signature })
+    }
+}
+
+fn optimizer(
+    rule: Option<Rule>,
+    update: Option<Arc<Executable>>,
+    params: &[Value],
+    state: Option<OptimizerState>,
+) -> Result<Optimizer> {
+    match (rule, update) {
+        (Some(rule), None) => Optimizer::new(rule, params, state),
+        (None, Some(program)) => Optimizer::program(program, params, state.unwrap_or_default()),
+        _ => Err(Error::invalid("fit", "there must be an optimizer or an update program, and not both")),
     }
 }
 
@@ -175,13 +192,13 @@ impl Signature {
         tensors: Vec<Value>,
         programs: &[Arc<Executable>],
         batch_size: usize,
-        states: &[TensorType],
+        answers: &[TensorType],
     ) -> Result<Rows> {
         let dataset = Dataset::new(name, tensors)?;
         let mut by_size = BTreeMap::new();
         for program in programs {
             let size = self.batch_size(program)?;
-            self.check(program, &dataset.batch_types(size), states)?;
+            self.check(program, &dataset.batch_types(size), answers)?;
             by_size.insert(size, program.clone());
         }
         let (rows, short) = (dataset.rows(), dataset.rows() % batch_size);
@@ -196,8 +213,17 @@ impl Signature {
     /// The batch of a run that is fed.
     pub(super) fn fed(&self, program: &Executable, batch: &[Value]) -> Result<usize> {
         let batch = types(batch);
-        self.check(program, &batch, &self.states)?;
+        self.check(program, &batch, &self.step_answers())?;
         leading("batch", &batch)
+    }
+
+    /// What a step program answers after the scalars.
+    fn step_answers(&self) -> Vec<TensorType> {
+        let gradients = match self.gradients {
+            Gradients::Autodiff => &[][..],
+            Gradients::Program => &self.params,
+        };
+        [&self.states, gradients].concat()
     }
 
     fn batch_size(&self, program: &Executable) -> Result<usize> {
@@ -205,8 +231,8 @@ impl Signature {
         leading("batch of a program", batch)
     }
 
-    /// Whether `program` takes parameters, states and `batch` and answers scalars and then `states`.
-    fn check(&self, program: &Executable, batch: &[TensorType], states: &[TensorType]) -> Result<()> {
+    /// Whether `program` takes parameters, states and `batch` and answers scalars and then `more`.
+    fn check(&self, program: &Executable, batch: &[TensorType], more: &[TensorType]) -> Result<()> {
         let wanted: Vec<&TensorType> = self.params.iter().chain(&self.states).chain(batch).collect();
         let taken = program.input_types();
         let reason = format!("a program takes {} inputs, given are {}", taken.len(), wanted.len());
@@ -214,25 +240,23 @@ impl Signature {
         if let Some((expected, got)) = taken.iter().zip(wanted).find(|(taken, wanted)| taken != wanted) {
             return Err(Error::Mismatch { op: "fit".into(), expected: expected.clone(), got: got.clone() });
         }
-        check_outputs(&program.program().output_types(), states)
+        check_outputs(&program.program().output_types(), more)
     }
 }
 
-fn check_outputs(outputs: &[TensorType], states: &[TensorType]) -> Result<()> {
-    let scalars = outputs.len().saturating_sub(states.len());
-    let (scalars, new_states) = outputs.split_at(scalars);
+fn check_outputs(outputs: &[TensorType], more: &[TensorType]) -> Result<()> {
+    let scalars = outputs.len().saturating_sub(more.len());
+    let (scalars, rest) = outputs.split_at(scalars);
     let scalar = |ty: &TensorType| ty.shape.is_empty() && (ty.dtype.is_float() || ty.dtype.is_int());
     let loss = scalars.first().is_some_and(|loss| loss.dtype.is_float());
-    if loss && scalars.iter().all(scalar) && new_states == states {
+    if loss && scalars.iter().all(scalar) && rest == more {
         return Ok(());
     }
     let list = |types: &[TensorType]| types.iter().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ");
-    let (got, states) = (list(outputs), list(states));
+    let (got, more) = (list(outputs), list(more));
     Err(Error::invalid(
         "fit",
-        format!(
-            "a program answers ({got}); it must answer a float scalar, further scalars, then the states ({states})"
-        ),
+        format!("a program answers ({got}); it must answer a float scalar, further scalars, then the states ({more})"),
     ))
 }
 

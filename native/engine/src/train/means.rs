@@ -8,6 +8,7 @@ pub(super) struct Means {
     sums: Vec<f64>,
     samples: usize,
     batches: usize,
+    skipped: usize,
 }
 
 impl Means {
@@ -25,6 +26,16 @@ impl Means {
         self.samples += rows;
         self.batches += 1;
         Ok(())
+    }
+
+    /// Counts a batch that was left out.
+    pub(super) fn skip(&mut self) {
+        self.skipped += 1;
+    }
+
+    /// Batches left out.
+    pub(super) fn skipped(&self) -> usize {
+        self.skipped
     }
 
     pub(super) fn samples(&self) -> usize {

@@ -7,14 +7,19 @@ mod finite;
 mod gradient;
 mod job;
 mod means;
+mod model;
 mod optimizer;
+mod profile;
 mod run;
 mod session;
 
 pub use control::Answer;
 pub use data::order;
 pub use event::{Ending, EpochReport, Event, Observer, Progress};
-pub use gradient::{Pass, gradients};
-pub use job::{Config, Job};
-pub use optimizer::{Adam, Optimizer, OptimizerState, Rule, Sgd};
+pub use gradient::{Pass, answered, gradients};
+pub use job::{Config, Gradients, Job};
+pub use optimizer::{
+    Adagrad, Adam, Adamw, Clip, Lamb, Lion, Muon, Optimizer, OptimizerState, Prepare, Rmsprop, Rule, Sgd,
+};
+pub use profile::profile;
 pub use session::Session;

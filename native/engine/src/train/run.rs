@@ -9,9 +9,10 @@ use super::control::{Answer, Batch, Control, DEPTH, Next};
 use super::data::order;
 use super::event::{Ending, EpochReport, Event, Observer, Progress};
 use super::finite::non_finite;
-use super::gradient::gradients;
-use super::job::{Config, Model, Rows};
+use super::gradient::{answered, gradients};
+use super::job::{Config, Gradients, Rows};
 use super::means::Means;
+use super::model::Model;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::Executable;
@@ -80,6 +81,7 @@ impl<O: Observer> Run<O> {
             seconds: started.elapsed().as_secs_f64(),
             steps: means.batches(),
             samples: means.samples(),
+            skipped: means.skipped(),
         }))
     }
 
@@ -89,14 +91,19 @@ impl<O: Observer> Run<O> {
         let mut told = started;
         let mut batches = self.batches(epoch);
         loop {
-            let place = Place { epoch, step: means.batches() + 1 };
+            let place = Place { epoch, step: means.batches() + means.skipped() + 1 };
             match self.next(&mut batches)? {
                 Next::Batch(batch) => {
-                    let rows = batch.rows;
-                    means.add(rows, &self.step(batch, place)?)?;
+                    self.take(batch, place, &mut means)?;
                     self.tell_progress(place, &means, started, &mut told);
                 }
-                Next::End if means.batches() > 0 => return Ok(Some(means)),
+                Next::End if means.batches() > 0 => {
+                    self.model.lock().step(self.config.learning_rate)?;
+                    return Ok(Some(means));
+                }
+                Next::End if means.skipped() > 0 => {
+                    return Err(place.non_finite("loss or gradient of every batch", None, f64::NAN));
+                }
                 Next::End => {
                     return Err(Error::invalid("fit", format!("epoch {epoch} got no batches; feed at least one")));
                 }
@@ -105,22 +112,35 @@ impl<O: Observer> Run<O> {
         }
     }
 
+    /// Does a step and adds what it saw to `means`.
+    fn take(&mut self, batch: Batch, place: Place, means: &mut Means) -> Result<()> {
+        let rows = batch.rows;
+        match self.step(batch, place) {
+            Err(Error::NonFinite { .. }) if self.config.skip_non_finite => means.skip(),
+            scalars => means.add(rows, &scalars?)?,
+        }
+        Ok(())
+    }
+
     /// One step: the update is applied only when the loss and every gradient are finite.
     fn step(&mut self, batch: Batch, place: Place) -> Result<Vec<f64>> {
         let (inputs, params, states) = self.inputs(batch.tensors.clone());
-        let pass = gradients(&batch.executable, params, inputs, &Device::Cpu)?;
+        let pass = match self.config.gradients {
+            Gradients::Autodiff => gradients(&batch.executable, params, inputs, &Device::Cpu)?,
+            Gradients::Program => answered(&batch.executable, params, inputs, &Device::Cpu)?,
+        };
         let mut scalars = pass.outputs;
         let new_states = scalars.split_off(scalars.len() - states);
         let scalars = scalars.iter().map(Value::to_f64).collect::<Result<Vec<_>>>()?;
         let gradients: Vec<Value> = pass.gradients.into_iter().map(Value::contiguous).collect();
         if let Some(loss) = scalars.first().copied().filter(|loss| !loss.is_finite()) {
             self.leave_good_parameters()?;
-            return Err(place.non_finite("loss", loss));
+            return Err(place.non_finite("loss", None, loss));
         }
-        if let Some(value) = non_finite(&gradients) {
-            return Err(place.non_finite("gradient", value));
+        if let Some((parameter, value)) = non_finite(&gradients) {
+            return Err(place.non_finite("gradient", Some(parameter), value));
         }
-        self.model.lock().step(gradients, new_states, self.config.learning_rate)?;
+        self.model.lock().add(gradients, new_states, batch.rows, self.config.learning_rate)?;
         self.last = Some(batch);
         Ok(scalars)
     }
@@ -220,8 +240,8 @@ impl Rows {
 }
 
 impl Place {
-    fn non_finite(self, what: &str, value: f64) -> Error {
+    fn non_finite(self, what: &str, parameter: Option<usize>, value: f64) -> Error {
         let Place { epoch, step } = self;
-        Error::NonFinite { what: what.into(), value: value.to_string(), epoch, step }
+        Error::NonFinite { what: what.into(), parameter, value: value.to_string(), epoch, step }
     }
 }

@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 
 use super::control::{Answer, Batch, Control};
 use super::event::{Event, Observer};
-use super::job::{Config, Job, Model, Signature, check_learning_rate};
+use super::job::{Config, Job, Signature, check_learning_rate};
+use super::model::Model;
 use super::optimizer::OptimizerState;
 use super::run::Run;
 use crate::error::{Error, Result};
@@ -41,7 +42,7 @@ const STACK: usize = 16 * 1024 * 1024;
 ///     ..Job::default()
 /// };
 /// let config =
-///     Config { batch_size: 2, learning_rate: 0.5, optimizer: Rule::Sgd(Sgd::default()), ..Config::default() };
+///     Config { batch_size: 2, learning_rate: 0.5, optimizer: Some(Rule::Sgd(Sgd::default())), ..Config::default() };
 /// let (sender, events) = mpsc::channel();
 /// let session = Session::start(config, job, move |event| drop(sender.send(event)))?;
 /// for event in events {

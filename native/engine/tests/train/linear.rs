@@ -133,7 +133,7 @@ impl Linear {
 }
 
 pub(crate) fn config(batch_size: usize, epochs: usize) -> Config {
-    let optimizer = Rule::Sgd(Sgd::default());
+    let optimizer = Some(Rule::Sgd(Sgd::default()));
     Config { epochs, batch_size, shuffle: true, seed: 7, learning_rate: 0.05, optimizer, ..Config::default() }
 }
 

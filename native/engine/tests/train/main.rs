@@ -2,6 +2,7 @@
 
 mod gradients;
 mod linear;
+mod matrices;
 mod optimizers;
 mod orders;
 mod owners;

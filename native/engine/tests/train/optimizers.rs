@@ -1,4 +1,6 @@
-use ex_burn_engine::train::{Adam, Optimizer, OptimizerState, Rule, Sgd};
+use ex_burn_engine::train::{
+    Adagrad, Adam, Adamw, Lamb, Lion, Muon, Optimizer, OptimizerState, Prepare, Rmsprop, Rule, Sgd,
+};
 use ex_burn_engine::{Error, Type, Value};
 
 use crate::linear::{assert_close, elements, tensor};
@@ -18,7 +20,12 @@ fn start(len: usize) -> Vec<f64> {
 
 /// The published rules, one element at a time.
 fn expected(rule: Rule, len: usize, steps: usize) -> Vec<f64> {
-    let (mut p, mut m, mut v) = (start(len), vec![0.0; len], vec![0.0; len]);
+    let first = match rule {
+        Rule::Adagrad(adagrad) => adagrad.initial_accumulator_value,
+        Rule::Rmsprop(rmsprop) => rmsprop.initial_scale,
+        _ => 0.0,
+    };
+    let (mut p, mut m, mut v, mut trace) = (start(len), vec![0.0; len], vec![first; len], vec![0.0; len]);
     for t in 1..=steps {
         for (i, g) in gradient(t, len).into_iter().enumerate() {
             p[i] -= match rule {
@@ -33,14 +40,49 @@ fn expected(rule: Rule, len: usize, steps: usize) -> Vec<f64> {
                     let (m, v) = (m[i] / (1.0 - b1.powi(t as i32)), v[i] / (1.0 - b2.powi(t as i32)));
                     RATE * m / ((v + eps_root).sqrt() + eps)
                 }
+                Rule::Adamw(Adamw { b1, b2, eps, eps_root, decay }) => {
+                    m[i] = b1 * m[i] + (1.0 - b1) * g;
+                    v[i] = b2 * v[i] + (1.0 - b2) * g.powi(2);
+                    let (m, v) = (m[i] / (1.0 - b1.powi(t as i32)), v[i] / (1.0 - b2.powi(t as i32)));
+                    RATE * (m / ((v + eps_root).sqrt() + eps) + decay * p[i])
+                }
+                Rule::Adagrad(Adagrad { eps, .. }) => {
+                    v[i] += g.powi(2);
+                    RATE * g / (v[i] + eps).sqrt()
+                }
+                Rule::Rmsprop(Rmsprop { decay, eps, centered, momentum, nesterov, .. }) => {
+                    m[i] = decay * m[i] + (1.0 - decay) * g;
+                    v[i] = decay * v[i] + (1.0 - decay) * g.powi(2);
+                    let centre = if centered { m[i].powi(2) } else { 0.0 };
+                    let change = RATE * g / (v[i] - centre + eps).sqrt();
+                    trace[i] = momentum.unwrap_or(0.0) * trace[i] + change;
+                    if nesterov { momentum.unwrap_or(0.0) * trace[i] + change } else { trace[i] }
+                }
+                Rule::Lion(Lion { b1, b2, decay }) => {
+                    let mixed: f64 = b1 * m[i] + (1.0 - b1) * g;
+                    m[i] = b2 * m[i] + (1.0 - b2) * g;
+                    RATE * (mixed.signum() + decay * p[i])
+                }
+                Rule::Lamb(_) | Rule::Muon(_) => unreachable!("these don't go element by element"),
             };
         }
     }
     p
 }
 
-fn rules() -> [Rule; 5] {
-    [
+fn rules() -> Vec<Rule> {
+    let rmsprop = Rmsprop { decay: 0.8, eps: 1e-4, initial_scale: 0.5, ..Rmsprop::default() };
+    vec![
+        Rule::Adamw(Adamw::default()),
+        Rule::Adamw(Adamw { b1: 0.8, decay: 0.3, ..Adamw::default() }),
+        Rule::Adagrad(Adagrad::default()),
+        Rule::Adagrad(Adagrad { eps: 0.1, initial_accumulator_value: 0.0 }),
+        Rule::Rmsprop(rmsprop),
+        Rule::Rmsprop(Rmsprop { centered: true, ..rmsprop }),
+        Rule::Rmsprop(Rmsprop { momentum: Some(0.7), ..rmsprop }),
+        Rule::Rmsprop(Rmsprop { centered: true, momentum: Some(0.7), nesterov: true, ..rmsprop }),
+        Rule::Lion(Lion::default()),
+        Rule::Lion(Lion { b1: 0.8, b2: 0.95, decay: 0.1 }),
         Rule::Sgd(Sgd::default()),
         Rule::Sgd(Sgd { momentum: Some(0.9), nesterov: false }),
         Rule::Sgd(Sgd { momentum: Some(0.8), nesterov: true }),
@@ -57,7 +99,7 @@ fn descend(
     learning_rate: f64,
 ) -> Result<(), Error> {
     let mut next = params.to_vec();
-    optimizer.step(params, &mut next, gradients, learning_rate)?;
+    optimizer.step(params, &mut next, gradients, &Prepare::default(), learning_rate)?;
     params.clone_from_slice(&next);
     Ok(())
 }
@@ -114,12 +156,12 @@ fn memory_is_reused_unless_someone_else_holds_it() {
     let gradients = |step| vec![tensor(Type::F32, &[5], &gradient(step, 5))];
     let mut optimizer = Optimizer::new(Rule::Adam(Adam::default()), &from, None).expect("good options");
     let before = address(&next[0]);
-    optimizer.step(&from, &mut next, gradients(1), RATE).expect("a step");
+    optimizer.step(&from, &mut next, gradients(1), &Prepare::default(), RATE).expect("a step");
     assert_eq!(address(&next[0]), before);
     assert_eq!(elements(&from[0]), elements(&params(Type::F32, &[5])[0]));
     let (held, moment) = (next[0].clone(), optimizer.state().slots[0][0].clone());
     let (old, old_moment) = (elements(&held), elements(&moment));
-    optimizer.step(&from, &mut next, gradients(2), RATE).expect("a step");
+    optimizer.step(&from, &mut next, gradients(2), &Prepare::default(), RATE).expect("a step");
     assert_eq!((elements(&held), elements(&moment)), (old.clone(), old_moment));
     assert_ne!(elements(&next[0]), old);
 }
@@ -151,7 +193,7 @@ fn gradients_may_be_strided() {
 
 #[test]
 fn goes_on_where_an_exported_state_ends() {
-    for rule in rules() {
+    for rule in rules().into_iter().chain([Rule::Lamb(Lamb::default()), Rule::Muon(Muon::default())]) {
         let mut whole = params(Type::F32, &[5, 2]);
         run(&mut Optimizer::new(rule, &whole, None).expect("good options"), &mut whole, 1..=20);
         let mut parts = params(Type::F32, &[5, 2]);
@@ -193,6 +235,14 @@ fn refuses_options_out_of_range() {
         (adam(|adam| adam.b2 = f64::NAN), "b2 is NaN"),
         (adam(|adam| adam.eps = f64::INFINITY), "eps is inf"),
         (adam(|adam| adam.eps_root = -1.0), "eps_root is -1"),
+        (Rule::Adamw(Adamw { decay: -1.0, ..Adamw::default() }), "decay is -1"),
+        (Rule::Adagrad(Adagrad { eps: -1.0, ..Adagrad::default() }), "eps is -1"),
+        (Rule::Rmsprop(Rmsprop { nesterov: true, ..Rmsprop::default() }), "nesterov needs a momentum"),
+        (Rule::Rmsprop(Rmsprop { decay: 1.0, ..Rmsprop::default() }), "decay is 1"),
+        (Rule::Lion(Lion { b2: 2.0, ..Lion::default() }), "b2 is 2"),
+        (Rule::Lamb(Lamb { min_norm: -1.0, ..Lamb::default() }), "min_norm is -1"),
+        (Rule::Muon(Muon { steps: 0, ..Muon::default() }), "steps is 0; it must be from 1 to 100"),
+        (Rule::Muon(Muon { momentum: 1.0, ..Muon::default() }), "momentum is 1"),
     ];
     for (rule, text) in cases {
         assert!(matches!(rule.check(), Err(Error::Invalid { reason, .. }) if reason.contains(text)), "{text}");

@@ -131,7 +131,7 @@ fn parameters_stay_where_they_are_in_memory() {
 
 #[test]
 fn the_same_seed_gives_the_same_bits() {
-    let config = Config { optimizer: Rule::Adam(Adam::default()), ..config(4, 6) };
+    let config = Config { optimizer: Some(Rule::Adam(Adam::default())), ..config(4, 6) };
     let bits = |seed| {
         let outcome = run(Config { seed, ..config }, Linear::new(30).job(&[4, 2]), go_on);
         outcome.reports.iter().map(|report| report.loss.to_bits()).collect::<Vec<_>>()
@@ -142,7 +142,7 @@ fn the_same_seed_gives_the_same_bits() {
 
 #[test]
 fn a_resumed_run_ends_with_the_same_bits() {
-    let config = Config { optimizer: Rule::Adam(Adam::default()), ..config(4, 6) };
+    let config = Config { optimizer: Some(Rule::Adam(Adam::default())), ..config(4, 6) };
     let job = Linear::new(10).job(&[4, 2]);
     let whole = run(config, job.clone(), go_on);
     let first = run(config, job.clone(), |epoch| if epoch == 2 { Answer::Halt } else { Answer::Continue });
@@ -160,7 +160,7 @@ fn a_loss_that_is_not_finite_stops_before_the_update() {
     linear.y[9] = f64::NAN;
     let config = Config { shuffle: false, ..config(4, 5) };
     let outcome = run(config, linear.job(&[4]), go_on);
-    let error = Error::NonFinite { what: "loss".into(), value: "NaN".into(), epoch: 1, step: 3 };
+    let error = Error::NonFinite { what: "loss".into(), parameter: None, value: "NaN".into(), epoch: 1, step: 3 };
     assert_eq!((outcome.reports.len(), &outcome.last), (0, &Event::Failed(error)));
     linear.descend(&[0, 1, 2, 3], config.learning_rate);
     linear.descend(&[4, 5, 6, 7], config.learning_rate);
@@ -206,7 +206,8 @@ fn states_may_be_absent() {
 #[test]
 fn a_gradient_that_is_not_finite_stops_before_the_update() {
     let outcome = run(Config { shuffle: false, ..config(1, 1) }, scaled(Op::Unary(Unary::Sqrt), 0.0), go_on);
-    let error = Error::NonFinite { what: "gradient".into(), value: "inf".into(), epoch: 1, step: 1 };
+    let error =
+        Error::NonFinite { what: "gradient".into(), parameter: Some(0), value: "inf".into(), epoch: 1, step: 1 };
     assert_eq!(outcome.last, Event::Failed(error));
     assert_eq!(outcome.weights(), [0.0]);
 }
@@ -216,7 +217,7 @@ fn a_gradient_that_is_not_finite_stops_before_the_update() {
 fn a_step_after_which_no_loss_is_finite_is_taken_back() {
     let config = Config { shuffle: false, learning_rate: 1e6, ..config(1, 1) };
     let outcome = run(config, scaled(Op::Unary(Unary::Sinh), 0.5), go_on);
-    let error = Error::NonFinite { what: "loss".into(), value: "inf".into(), epoch: 1, step: 2 };
+    let error = Error::NonFinite { what: "loss".into(), parameter: None, value: "inf".into(), epoch: 1, step: 2 };
     assert_eq!(outcome.last, Event::Failed(error));
     assert_eq!(outcome.weights(), [0.5]);
 }

@@ -23,6 +23,7 @@ pub(super) struct JobTerm {
     states: Tensors,
     data: Option<Tensors>,
     validation: Option<Tensors>,
+    update: Option<ResourceArc<Executable>>,
     optimizer_state: Option<(u64, List<Tensors>)>,
 }
 
@@ -40,6 +41,7 @@ impl JobTerm {
             states: values(OP, &self.states)?,
             data: some(self.data)?,
             validation: some(self.validation)?,
+            update: self.update.map(|program| program.0.clone()),
             optimizer_state: self.optimizer_state.map(state).transpose()?,
         })
     }
@@ -82,6 +84,7 @@ pub(super) struct EpochTerm {
     seconds: Number,
     steps: usize,
     samples: usize,
+    skipped: usize,
 }
 
 #[derive(NifUnitEnum)]
@@ -153,6 +156,7 @@ impl From<EpochReport> for EpochTerm {
             seconds: Number(report.seconds),
             steps: report.steps,
             samples: report.samples,
+            skipped: report.skipped,
         }
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::element::Wide;
 use super::sweep::Step;
-use super::{expect, expect_decay};
+use super::{expect_decay, expect_positive};
 use crate::error::Result;
 
 /// Adam (Kingma and Ba, <https://arxiv.org/abs/1412.6980>), as `Polaris.Optimizers.adam/1`.
@@ -35,10 +35,8 @@ impl Adam {
     pub(super) fn check(&self) -> Result<()> {
         expect_decay("b1", self.b1)?;
         expect_decay("b2", self.b2)?;
-        for (name, eps) in [("eps", self.eps), ("eps_root", self.eps_root)] {
-            expect(eps.is_finite() && eps >= 0.0, format!("{name} is {eps}; it must be at least 0"))?;
-        }
-        Ok(())
+        expect_positive("eps", self.eps)?;
+        expect_positive("eps_root", self.eps_root)
     }
 
     pub(super) fn at(&self, count: u64, learning_rate: f64) -> AdamStep {
@@ -57,7 +55,7 @@ pub(super) struct AdamStep {
 
 impl Step<2> for AdamStep {
     #[inline(always)]
-    fn change<W: Wide>(self, gradient: W, [m, v]: &mut [W; 2]) -> W {
+    fn change<W: Wide>(self, _param: W, gradient: W, [m, v]: &mut [W; 2]) -> W {
         let Adam { b1, b2, eps, eps_root } = self.adam;
         let squared = gradient.or_zero(W::TINY_ROOT).powi(2);
         *m = (W::of(1.0 - b1) * gradient + W::of(b1) * *m).or_zero(W::TINY);

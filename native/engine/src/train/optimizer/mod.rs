@@ -1,81 +1,67 @@
 //! Optimizers: what a step makes of parameters and gradients. Each rule is a file; [`sweep`] runs any of them.
 
+mod adagrad;
 mod adam;
+mod adamw;
 mod element;
+mod lamb;
+mod lion;
+mod muon;
+mod prepare;
+mod program;
+mod rmsprop;
+mod rule;
 mod sgd;
+mod state;
 mod sweep;
+mod update;
 
-use serde::{Deserialize, Serialize};
-
+pub use adagrad::Adagrad;
 pub use adam::Adam;
+pub use adamw::Adamw;
+pub use lamb::Lamb;
+pub use lion::Lion;
+pub use muon::Muon;
+pub use prepare::{Clip, Prepare};
+pub use rmsprop::Rmsprop;
+pub use rule::Rule;
 pub use sgd::Sgd;
+pub use state::OptimizerState;
 
-use crate::device::Device;
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
-use crate::types::{TensorType, Type};
+use crate::exec::Executable;
 use crate::value::Value;
-use element::{Element, wide};
-use sweep::{Step, sweep};
+pub(super) use update::blend;
 
-/// An optimizer and its options.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rule {
-    /// Gradient descent.
-    Sgd(Sgd),
-    /// Adam.
-    Adam(Adam),
-}
-
-/// What an optimizer remembers between steps.
-#[derive(Clone, Debug, Default)]
-pub struct OptimizerState {
-    /// Steps done.
-    pub count: u64,
-    /// For each moment that the rule keeps, one tensor for each parameter: `f64` for `f64` parameters, else `f32`.
-    pub slots: Vec<Vec<Value>>,
-}
+use update::Update;
 
 /// A rule and what it remembers of its parameters.
 ///
 /// ```
-/// use ex_burn_engine::train::{Optimizer, Rule, Sgd};
+/// use ex_burn_engine::train::{Optimizer, Prepare, Rule, Sgd};
 /// use ex_burn_engine::{Device, TensorType, Type, Value};
 ///
 /// let scalar = TensorType::new(Type::F32, []);
 /// let params = vec![Value::full(&scalar, 1.0, &Device::Cpu)?];
 /// let mut next = params.clone();
 /// let mut optimizer = Optimizer::new(Rule::Sgd(Sgd::default()), &params, None)?;
-/// optimizer.step(&params, &mut next, vec![Value::full(&scalar, 2.0, &Device::Cpu)?], 0.25)?;
+/// let gradient = Value::full(&scalar, 2.0, &Device::Cpu)?;
+/// optimizer.step(&params, &mut next, vec![gradient], &Prepare::default(), 0.25)?;
 /// assert_eq!((params[0].to_f64()?, next[0].to_f64()?), (1.0, 0.5));
 /// # Ok::<(), ex_burn_engine::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Optimizer {
-    rule: Rule,
+    method: Method,
     state: OptimizerState,
 }
 
-impl Rule {
-    /// Moments kept of each parameter.
-    fn moments(&self) -> usize {
-        match self {
-            Rule::Sgd(sgd) => usize::from(sgd.momentum.is_some()),
-            Rule::Adam(_) => 2,
-        }
-    }
-
-    /// Refuses options that make no sense.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] names the option.
-    pub fn check(&self) -> Result<()> {
-        match self {
-            Rule::Sgd(sgd) => sgd.check(),
-            Rule::Adam(adam) => adam.check(),
-        }
-    }
+#[derive(Clone, Debug)]
+enum Method {
+    Rule(Rule),
+    Program(Arc<Executable>),
 }
 
 impl Optimizer {
@@ -86,13 +72,21 @@ impl Optimizer {
     /// [`Error::Invalid`] when an option makes no sense or `state` does not belong to such parameters.
     pub fn new(rule: Rule, params: &[Value], state: Option<OptimizerState>) -> Result<Self> {
         rule.check()?;
-        let types: Vec<TensorType> =
-            params.iter().map(|param| TensorType::new(wide(param.dtype()), param.shape())).collect();
         let state = match state {
-            Some(state) => resumed(state, rule.moments(), &types)?,
-            None => fresh(rule.moments(), &types)?,
+            Some(state) => state.resumed(&rule, params)?,
+            None => OptimizerState::fresh(&rule, params)?,
         };
-        Ok(Self { rule, state })
+        Ok(Self { method: Method::Rule(rule), state })
+    }
+
+    /// An optimizer that is a program from `params ++ gradients ++ state` to `params ++ state`. It knows its learning rate.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the program takes or answers something else.
+    pub fn program(program: Arc<Executable>, params: &[Value], state: OptimizerState) -> Result<Self> {
+        program::check(&program, params, &state)?;
+        Ok(Self { method: Method::Program(program), state })
     }
 
     /// What it remembers, sharing memory.
@@ -100,8 +94,8 @@ impl Optimizer {
         &self.state
     }
 
-    /// Writes into `next` what `params` are one step down along `gradients`. `next` has tensors of the same types; their
-    /// memory is reused where it is not shared.
+    /// Writes into `next` what `params` are one step down along `gradients`, once they are prepared. `next` has tensors of
+    /// the same types; their memory is reused where it is not shared.
     ///
     /// # Errors
     ///
@@ -112,90 +106,36 @@ impl Optimizer {
         params: &[Value],
         next: &mut [Value],
         gradients: Vec<Value>,
+        prepare: &Prepare,
         learning_rate: f64,
     ) -> Result<()> {
-        expect(params.len() == gradients.len(), "there must be one gradient for each parameter")?;
-        expect(params.len() == next.len(), "there must be one next parameter for each parameter")?;
-        for (param, given) in params.iter().zip(&gradients).chain(params.iter().zip(&*next)) {
-            if param.ty() != given.ty() {
-                return Err(Error::Mismatch { op: "fit".into(), expected: param.ty(), got: given.ty() });
-            }
-        }
+        check_types(params, next, &gradients)?;
         self.state.count += 1;
-        match self.rule {
-            Rule::Sgd(sgd) => match sgd.momentum {
-                None => self.apply(Sgd::plain(learning_rate), params, next, gradients),
-                Some(decay) => self.apply(sgd.traced(decay, learning_rate), params, next, gradients),
-            },
-            Rule::Adam(adam) => self.apply(adam.at(self.state.count, learning_rate), params, next, gradients),
-        }
-    }
-
-    fn apply<S: Step<N>, const N: usize>(
-        &mut self,
-        step: S,
-        params: &[Value],
-        next: &mut [Value],
-        gradients: Vec<Value>,
-    ) -> Result<()> {
+        let rule = match &self.method {
+            Method::Rule(rule) => rule,
+            Method::Program(program) => {
+                let after = program::step(program, &mut self.state, params, gradients, prepare)?;
+                next.clone_from_slice(&after);
+                return Ok(());
+            }
+        };
         for (index, ((param, next), gradient)) in params.iter().zip(next).zip(gradients).enumerate() {
-            let mut slots = self.state.slots.iter_mut();
-            let moments: [Option<&mut Value>; N] =
-                std::array::from_fn(|_| slots.next().and_then(|slot| slot.get_mut(index)));
-            let param = param.clone().contiguous();
-            update(step, &param, next, &gradient.contiguous(), moments)?;
+            let moments = self.state.slots.iter_mut().map(|slot| &mut slot[index]).collect();
+            let (param, gradient) = (param.clone().contiguous(), gradient.contiguous());
+            let update = Update { param: &param, next, gradient: &gradient, moments, prepare: prepare.active() };
+            rule.apply(update, self.state.count, learning_rate)?;
         }
         Ok(())
     }
 }
 
-fn fresh(moments: usize, types: &[TensorType]) -> Result<OptimizerState> {
-    let zeros = || types.iter().map(|ty| Ok(Value::full(ty, 0.0, &Device::Cpu)?.contiguous())).collect();
-    Ok(OptimizerState { count: 0, slots: (0..moments).map(|_| zeros()).collect::<Result<_>>()? })
-}
-
-fn resumed(mut state: OptimizerState, moments: usize, types: &[TensorType]) -> Result<OptimizerState> {
-    let fits = |slot: &Vec<Value>| slot.len() == types.len() && slot.iter().zip(types).all(|(v, ty)| v.ty() == *ty);
-    let reason = "the optimizer's state belongs to another optimizer or to other parameters";
-    expect(state.slots.len() == moments && state.slots.iter().all(fits), reason)?;
-    state.slots.iter_mut().flatten().for_each(|value| *value = value.clone().contiguous());
-    Ok(state)
-}
-
-fn update<S: Step<N>, const N: usize>(
-    step: S,
-    param: &Value,
-    next: &mut Value,
-    gradient: &Value,
-    moments: [Option<&mut Value>; N],
-) -> Result<()> {
-    let dtype = param.dtype();
-    let done = match dtype {
-        Type::F32 => update_as::<f32, S, N>(step, param, next, gradient, moments),
-        Type::F64 => update_as::<f64, S, N>(step, param, next, gradient, moments),
-        Type::F16 => update_as::<half::f16, S, N>(step, param, next, gradient, moments),
-        Type::BF16 => update_as::<half::bf16, S, N>(step, param, next, gradient, moments),
-        _ => None,
-    };
-    done.ok_or_else(|| Error::Unsupported { op: "fit".into(), dtype, device: param.device().to_string() })
-}
-
-/// `None` when a value is not in CPU memory.
-fn update_as<P: Element, S: Step<N>, const N: usize>(
-    step: S,
-    param: &Value,
-    next: &mut Value,
-    gradient: &Value,
-    moments: [Option<&mut Value>; N],
-) -> Option<()> {
-    let mut slices = moments.map(|value| Some(value?.flex_mut()?.storage_mut::<P::Wide>()));
-    if slices.iter().any(Option::is_none) {
-        return None;
+fn check_types(params: &[Value], next: &[Value], gradients: &[Value]) -> Result<()> {
+    expect(params.len() == gradients.len(), "there must be one gradient for each parameter")?;
+    expect(params.len() == next.len(), "there must be one next parameter for each parameter")?;
+    match params.iter().zip(gradients).chain(params.iter().zip(next)).find(|(param, given)| param.ty() != given.ty()) {
+        Some((param, given)) => Err(Error::Mismatch { op: "fit".into(), expected: param.ty(), got: given.ty() }),
+        None => Ok(()),
     }
-    let slices = slices.each_mut().map(|slice| slice.take().unwrap_or_default());
-    let (from, gradient) = (param.flex()?.storage::<P>(), gradient.flex()?.storage::<P>());
-    sweep(step, from, next.flex_mut()?.storage_mut::<P>(), gradient, slices);
-    Some(())
 }
 
 fn expect(holds: bool, reason: impl std::fmt::Display) -> Result<()> {
@@ -204,4 +144,8 @@ fn expect(holds: bool, reason: impl std::fmt::Display) -> Result<()> {
 
 fn expect_decay(name: &str, decay: f64) -> Result<()> {
     expect((0.0..1.0).contains(&decay), format!("{name} is {decay}; it must be at least 0 and below 1"))
+}
+
+fn expect_positive(name: &str, number: f64) -> Result<()> {
+    expect(number.is_finite() && number >= 0.0, format!("{name} is {number}; it must be at least 0"))
 }

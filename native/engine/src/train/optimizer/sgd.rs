@@ -42,7 +42,7 @@ pub(super) struct Plain {
 
 impl Step<0> for Plain {
     #[inline(always)]
-    fn change<W: Wide>(self, gradient: W, []: &mut [W; 0]) -> W {
+    fn change<W: Wide>(self, _param: W, gradient: W, []: &mut [W; 0]) -> W {
         gradient * W::of(-self.learning_rate)
     }
 }
@@ -56,7 +56,7 @@ pub(super) struct Traced {
 
 impl Step<1> for Traced {
     #[inline(always)]
-    fn change<W: Wide>(self, gradient: W, [trace]: &mut [W; 1]) -> W {
+    fn change<W: Wide>(self, _param: W, gradient: W, [trace]: &mut [W; 1]) -> W {
         let decay = W::of(self.decay);
         *trace = (*trace * decay + gradient).or_zero(W::TINY);
         let direction = if self.nesterov { *trace * decay + gradient } else { *trace };

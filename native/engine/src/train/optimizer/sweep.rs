@@ -1,26 +1,37 @@
 //! One pass over parameters, gradients and moments, all at once.
 
 use super::element::{Element, Wide};
+use super::prepare::Prepare;
 
 /// Elements one thread takes at a time.
-const GRAIN: usize = 128 * 1024;
+pub(super) const GRAIN: usize = 128 * 1024;
+
+/// Gradients that are prepared at once, so that they are still in the first cache when they are needed.
+const BLOCK: usize = 1024;
 
 /// What an optimizer does to each element in one step. `N` is the number of moments it keeps of each parameter.
 pub(super) trait Step<const N: usize>: Copy + Send + Sync {
+    /// Whether the change is all that is asked for, because more is done to it.
+    const CHANGE_ONLY: bool = false;
+
     /// The change of the parameter; the moments move on.
-    fn change<W: Wide>(self, gradient: W, moments: &mut [W; N]) -> W;
+    fn change<W: Wide>(self, param: W, gradient: W, moments: &mut [W; N]) -> W;
 }
 
 /// Writes into `next` what `step` makes of every element of `params`. All slices have the same length.
 pub(super) fn sweep<P: Element, S: Step<N>, const N: usize>(
     step: S,
+    prepare: Option<Prepare>,
     params: &[P],
     next: &mut [P],
     gradients: &[P],
     moments: [&mut [P::Wide]; N],
 ) {
     if params.len() <= GRAIN {
-        return pulp::Arch::new().dispatch(|| block(step, params, next, gradients, moments));
+        return match prepare {
+            None => vectors(step, params, next, gradients, moments),
+            Some(prepare) => prepared(step, prepare, params, next, gradients, moments),
+        };
     }
     let middle = params.len() / 2;
     let (params, more_params) = params.split_at(middle);
@@ -30,9 +41,41 @@ pub(super) fn sweep<P: Element, S: Step<N>, const N: usize>(
     let low = halves.each_mut().map(|half| half.0.take().unwrap_or_default());
     let high = halves.map(|half| half.1.unwrap_or_default());
     rayon::join(
-        || sweep(step, params, next, gradients, low),
-        || sweep(step, more_params, more_next, more_gradients, high),
+        || sweep(step, prepare, params, next, gradients, low),
+        || sweep(step, prepare, more_params, more_next, more_gradients, high),
     );
+}
+
+/// [`vectors`] by blocks, each of gradients that are prepared first.
+fn prepared<P: Element, S: Step<N>, const N: usize>(
+    step: S,
+    prepare: Prepare,
+    params: &[P],
+    next: &mut [P],
+    gradients: &[P],
+    mut moments: [&mut [P::Wide]; N],
+) {
+    let mut ready = [P::zeroed(); BLOCK];
+    for start in (0..params.len()).step_by(BLOCK) {
+        let part = start..params.len().min(start + BLOCK);
+        let ready = &mut ready[..part.len()];
+        pulp::Arch::new().dispatch(|| prepare.block(&params[part.clone()], &gradients[part.clone()], ready));
+        let moments = moments.each_mut().map(|m| &mut m[part.clone()]);
+        vectors(step, &params[part.clone()], &mut next[part], ready, moments);
+    }
+}
+
+/// [`block`] with the vectors of this processor. A function of its own: what it is inlined into beside other loops, the
+/// compiler no longer sees that its slices don't overlap.
+#[inline(never)]
+fn vectors<P: Element, S: Step<N>, const N: usize>(
+    step: S,
+    params: &[P],
+    next: &mut [P],
+    gradients: &[P],
+    moments: [&mut [P::Wide]; N],
+) {
+    pulp::Arch::new().dispatch(|| block(step, params, next, gradients, moments));
 }
 
 #[inline(always)]
@@ -49,8 +92,9 @@ fn block<P: Element, S: Step<N>, const N: usize>(
     let mut moments = moments.each_mut().map(|m| &mut m[..len]);
     for i in 0..len {
         let mut at = std::array::from_fn(|n| moments[n][i]);
-        let change = P::narrow(step.change(gradients[i].widen(), &mut at));
-        next[i] = P::narrow(params[i].widen() + change.widen());
+        let param = params[i].widen();
+        let change = P::narrow(step.change(param, gradients[i].widen(), &mut at));
+        next[i] = if S::CHANGE_ONLY { change } else { P::narrow(param + change.widen()) };
         (0..N).for_each(|n| moments[n][i] = at[n]);
     }
 }

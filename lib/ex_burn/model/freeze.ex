@@ -1,0 +1,80 @@
+defmodule ExBurn.Model.Freeze do
+  @moduledoc """
+  Which parameters training leaves as they are.
+
+  A name is that of a layer, of a namespace or of one tensor, e.g. `"dense_0"` or `"dense_0.kernel"`. States below a frozen
+  name, such as the running mean of a batch normalisation, stay as they are too.
+  """
+
+  alias ExBurn.{Error, Model, Options}
+  alias ExBurn.Model.State
+
+  @type names ::
+          :all | String.t() | atom() | [String.t() | atom()] | (String.t() -> as_boolean(term()))
+
+  @doc """
+  See `ExBurn.freeze/2`.
+  """
+  @spec freeze(Model.t(), names()) :: Model.t()
+  def freeze(model, names), do: change(model, names, :freeze, &MapSet.union/2)
+
+  @doc """
+  See `ExBurn.unfreeze/2`.
+  """
+  @spec unfreeze(Model.t(), names()) :: Model.t()
+  def unfreeze(model, names), do: change(model, names, :unfreeze, &MapSet.difference/2)
+
+  defp change(model, names, op, how) do
+    Model.expect!(model, op)
+    %{model | frozen: how.(model.frozen, paths(model, names, op))}
+  end
+
+  defp paths(model, names, op) do
+    all = Enum.map(model.parameters ++ model.states, &elem(&1, 0))
+
+    case names do
+      :all ->
+        MapSet.new(all)
+
+      choose when is_function(choose, 1) ->
+        all |> Enum.filter(&choose.(State.name(&1))) |> MapSet.new()
+
+      names ->
+        names |> List.wrap() |> Enum.flat_map(&below!(&1, all, op)) |> MapSet.new()
+    end
+  end
+
+  defp below!(name, all, op) when is_binary(name) or (is_atom(name) and name != nil) do
+    name = to_string(name)
+    starts? = &(&1 == name or String.starts_with?(&1, name <> "."))
+
+    case Enum.filter(all, &starts?.(State.name(&1))) do
+      [] -> unknown!(name, all, op)
+      paths -> paths
+    end
+  end
+
+  defp below!(other, _all, op) do
+    Options.check!(false, op, :layers, other, "names of layers, :all or a function of a name")
+  end
+
+  defp unknown!(name, all, op) do
+    layers = all |> Enum.map(&hd/1) |> Enum.uniq()
+
+    raise Error,
+      op: op,
+      reason: "the model has no #{name}; its layers are #{Options.list(layers)}"
+  end
+
+  @doc """
+  See `ExBurn.frozen_layers/1`.
+  """
+  @spec frozen_layers(Model.t()) :: [String.t()]
+  def frozen_layers(model) do
+    Model.expect!(model, :frozen_layers)
+    layer = &(&1 |> Enum.drop(-1) |> State.name())
+    trained = for {path, _} <- model.parameters, path not in model.frozen, do: layer.(path)
+    frozen = for {path, _} <- model.parameters, path in model.frozen, do: layer.(path)
+    Enum.uniq(frozen) -- trained
+  end
+end

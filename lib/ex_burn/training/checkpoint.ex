@@ -1,0 +1,236 @@
+defmodule ExBurn.Training.Checkpoint do
+  @moduledoc """
+  What a run has reached after an epoch, in a file: `ExBurn.Training.checkpoint_callback/3` writes them, the option
+  `resume:` of `ExBurn.fit/3` goes on from one.
+
+  A checkpoint holds all parameters and states (running statistics, keys of dropout), the optimizer's memory and steps, the
+  number of the epoch and the history. The order of the rows depends on the seed and the epoch's number, the learning rate
+  on the schedule and the history, so a run that goes on from a checkpoint ends with the same bits as one that was not
+  interrupted, on the same device. It must be given the same model, data and options; those that can be compared are.
+
+  Files are written beside their place and renamed, so they are whole or not there. A file that was cut short later, or is
+  no checkpoint, is passed over when a directory is searched for the newest one.
+  """
+
+  alias ExBurn.{Backend, Error, Model, NIF, Type}
+  alias ExBurn.Model.State
+  alias ExBurn.Training.{History, Job, Metric, Optimizer}
+  alias Nx.Tensor, as: T
+
+  @format "1"
+  @compared [:batch_size, :shuffle, :seed, :accumulate_gradients, :clip_norm, :clip_value] ++
+              [:weight_decay]
+
+  @type snapshot :: %{model: Model.t(), options: map(), history: History.t()}
+
+  @doc """
+  The path of an epoch's checkpoint in a directory.
+
+  ## Examples
+
+      iex> ExBurn.Training.Checkpoint.path("runs", 12)
+      "runs/checkpoint-000012.safetensors"
+
+  """
+  @spec path(Path.t(), pos_integer()) :: Path.t()
+  def path(dir, epoch) do
+    number = epoch |> Integer.to_string() |> String.pad_leading(6, "0")
+    Path.join(dir, "checkpoint-#{number}.safetensors")
+  end
+
+  @doc """
+  Paths of the checkpoints in a directory, the newest first.
+  """
+  @spec list(Path.t()) :: [Path.t()]
+  def list(dir) do
+    names =
+      case File.ls(dir) do
+        {:ok, names} -> names
+        {:error, _reason} -> []
+      end
+
+    names
+    |> Enum.flat_map(fn name ->
+      case Regex.run(~r/^checkpoint-(\d+)\.safetensors$/, name) do
+        [name, epoch] -> [{String.to_integer(epoch), Path.join(dir, name)}]
+        nil -> []
+      end
+    end)
+    |> Enum.sort(:desc)
+    |> Enum.map(&elem(&1, 1))
+  end
+
+  @doc """
+  Removes all but the newest `keep` checkpoints of a directory.
+  """
+  @spec prune(Path.t(), pos_integer() | :all) :: :ok
+  def prune(_dir, :all), do: :ok
+  def prune(dir, keep), do: dir |> list() |> Enum.drop(keep) |> Enum.each(&File.rm/1)
+
+  @doc """
+  Writes a checkpoint.
+  """
+  @spec write(Path.t(), snapshot()) :: :ok
+  def write(path, %{model: model, options: options, history: history}) do
+    {_owner, {count, slots}} = model.optimizer_state
+    leaves = for {path, t} <- model.parameters ++ model.states, do: {name(path), Backend.ref(t)}
+
+    moments =
+      for {slot, i} <- Enum.with_index(slots), {ref, j} <- Enum.with_index(slot) do
+        {"optimizer.#{i}.#{j}", ref}
+      end
+
+    about = %{
+      "history" => Enum.map(history, &as_text/1),
+      "settings" => settings(model, options),
+      "count" => count,
+      "slots" => Enum.map(slots, &length/1)
+    }
+
+    metadata = %{
+      "ex_burn_checkpoint" => @format,
+      "ex_burn_version" => ExBurn.version(),
+      "about" => about |> :erlang.term_to_binary() |> Base.encode64()
+    }
+
+    case NIF.file_write(Path.expand(path), leaves ++ moments, metadata) do
+      {:ok, _} -> :ok
+      {:error, error} -> raise %{Error.from_native(error) | op: :checkpoint}
+    end
+  end
+
+  defp name(path), do: "model." <> State.name(path)
+
+  # A file makes no atoms, and the VM that goes on has not made those of all metrics yet.
+  defp as_text(entry), do: Map.new(entry, fn {name, v} -> {Atom.to_string(name), value(v)} end)
+
+  defp value(atom) when is_atom(atom) and atom != nil, do: Atom.to_string(atom)
+  defp value(number), do: number
+
+  defp entry(text, model) do
+    metrics = Enum.map(model.metrics, &Metric.name/1)
+    names = History.reserved() ++ metrics ++ Enum.map(metrics, &History.val/1)
+    atoms = Map.new(names, &{Atom.to_string(&1), &1})
+    for {name, v} <- text, is_map_key(atoms, name), into: %{}, do: {atoms[name], number(v)}
+  end
+
+  defp number("nan"), do: :nan
+  defp number("infinity"), do: :infinity
+  defp number("neg_infinity"), do: :neg_infinity
+  defp number(number), do: number
+
+  # As text. Functions have none that could be compared with another VM's.
+  defp settings(model, options) do
+    optimizer =
+      case Optimizer.fetch!(model.optimizer, :fit) do
+        # The order of a map's keys differs from VM to VM.
+        {name, values} -> {name, Enum.sort(values)}
+        nil -> :pair
+      end
+
+    settings = options |> Map.take(@compared) |> Map.put(:optimizer, optimizer)
+    Map.new(settings, fn {name, value} -> {Atom.to_string(name), inspect(value)} end)
+  end
+
+  @doc """
+  The model and the options of a run that goes on from `options.resume`, or of a new run.
+
+  The options get `:first_epoch` and the `:history` before it.
+  """
+  @spec resume!(Model.t(), map()) :: {Model.t(), map()}
+  def resume!(model, %{resume: nil} = options), do: fresh(model, options)
+
+  def resume!(model, %{resume: path} = options) do
+    with {:ok, path} <- newest(path),
+         {:ok, contents} <- read(path) do
+      {model, history} = restore!(model, path, contents, options)
+      {model, Map.merge(options, %{first_epoch: length(history) + 1, history: history})}
+    else
+      :none -> fresh(model, options)
+      {:error, reason} -> raise Error, op: :fit, reason: "resume: #{reason}"
+    end
+  end
+
+  defp fresh(model, options) do
+    {%{model | optimizer_state: nil}, Map.merge(options, %{first_epoch: 1, history: []})}
+  end
+
+  @doc """
+  The newest checkpoint of a directory that can be read, or the file itself; `:none` when there is none.
+  """
+  @spec newest(Path.t()) :: {:ok, Path.t()} | :none
+  def newest(path) do
+    if File.regular?(path) do
+      {:ok, path}
+    else
+      case path |> list() |> Enum.find(&match?({:ok, _}, read(&1))) do
+        nil -> :none
+        found -> {:ok, found}
+      end
+    end
+  end
+
+  defp read(path) do
+    with {:ok, {tensors, metadata}} <- NIF.file_read(Path.expand(path)),
+         %{"ex_burn_checkpoint" => @format, "about" => about} <- metadata,
+         {:ok, about} <- decode(about) do
+      {:ok, Map.put(about, :tensors, Map.new(tensors))}
+    else
+      {:error, error} -> {:error, Exception.message(Error.from_native(error))}
+      _other -> {:error, "#{path} is no checkpoint of this version of ExBurn"}
+    end
+  end
+
+  # Makes no atoms and no functions.
+  defp decode(text) do
+    with {:ok, binary} <- Base.decode64(text) do
+      {:ok, :erlang.binary_to_term(binary, [:safe])}
+    end
+  rescue
+    ArgumentError -> :error
+  end
+
+  defp restore!(model, path, about, options) do
+    compare!(settings(model, options), about["settings"], path)
+
+    given =
+      for {leaf, _t} <- model.parameters ++ model.states,
+          do: {leaf, tensor!(about.tensors, name(leaf), path)}
+
+    slots =
+      for {length, i} <- Enum.with_index(about["slots"]),
+          do: for(j <- 0..(length - 1)//1, do: ref!(about.tensors, "optimizer.#{i}.#{j}", path))
+
+    model = Model.update_params(model, given)
+    history = Enum.map(about["history"], &entry(&1, model))
+    {Job.put_optimizer_state(model, {about["count"], slots}), history}
+  end
+
+  defp compare!(now, before, path) do
+    for {name, value} <- now, before[name] != value do
+      raise Error,
+        op: :fit,
+        reason:
+          "resume: #{path} was written with #{name}: #{before[name]}, now it is #{value}; give the same, or start anew without resume:"
+    end
+  end
+
+  defp ref!(tensors, name, path) do
+    case tensors do
+      %{^name => ref} ->
+        ref
+
+      %{} ->
+        raise Error,
+          op: :fit,
+          reason: "resume: #{path} has no tensor #{name}; it is of another model"
+    end
+  end
+
+  defp tensor!(tensors, name, path) do
+    ref = ref!(tensors, name, path)
+    {type, shape} = Error.unwrap!(NIF.tensor_type(ref))
+    names = List.duplicate(nil, length(shape))
+    Backend.put(%T{type: Type.from_name(type), shape: List.to_tuple(shape), names: names}, ref)
+  end
+end

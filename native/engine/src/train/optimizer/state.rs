@@ -1,0 +1,45 @@
+//! What optimizers remember between steps.
+
+use super::element::wide;
+use super::{Rule, expect};
+use crate::device::Device;
+use crate::error::Result;
+use crate::types::TensorType;
+use crate::value::Value;
+
+/// What an optimizer remembers between steps.
+#[derive(Clone, Debug, Default)]
+pub struct OptimizerState {
+    /// Steps done.
+    pub count: u64,
+    /// For each moment that the rule keeps, one tensor for each parameter: `f64` for `f64` parameters, else `f32`.
+    pub slots: Vec<Vec<Value>>,
+}
+
+impl OptimizerState {
+    pub(super) fn fresh(rule: &Rule, params: &[Value]) -> Result<Self> {
+        let moments = rule.moments().into_iter().enumerate();
+        let slot = |(moment, start): (usize, f64)| {
+            let full = |param| Ok(Value::full(&moment_type(rule, moment, param), start, &Device::Cpu)?.contiguous());
+            params.iter().map(full).collect::<Result<_>>()
+        };
+        Ok(Self { count: 0, slots: moments.map(slot).collect::<Result<_>>()? })
+    }
+
+    /// This, for the optimizer of `params` by `rule`.
+    pub(super) fn resumed(mut self, rule: &Rule, params: &[Value]) -> Result<Self> {
+        let moments = rule.moments().len();
+        let fits = |(moment, slot): (usize, &Vec<Value>)| {
+            let types = params.iter().map(|param| moment_type(rule, moment, param));
+            slot.len() == params.len() && slot.iter().zip(types).all(|(value, ty)| value.ty() == ty)
+        };
+        let reason = "the optimizer's state belongs to another optimizer or to other parameters";
+        expect(self.slots.len() == moments && self.slots.iter().enumerate().all(fits), reason)?;
+        self.slots.iter_mut().flatten().for_each(|value| *value = value.clone().contiguous());
+        Ok(self)
+    }
+}
+
+fn moment_type(rule: &Rule, moment: usize, param: &Value) -> TensorType {
+    TensorType::new(wide(param.dtype()), rule.moment_shape(moment, &param.shape()))
+}

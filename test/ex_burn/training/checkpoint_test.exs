@@ -1,0 +1,172 @@
+defmodule ExBurn.Training.CheckpointTest do
+  use ExBurn.Case, async: true
+
+  alias ExBurn.{GradientCases, Model, Training}
+  alias ExBurn.Training.Checkpoint
+
+  doctest Checkpoint
+
+  @moduletag :tmp_dir
+  @epochs 6
+
+  # Batch normalisation and dropout have states that training changes.
+  defp model(optimizer \\ :adam) do
+    axon =
+      "x"
+      |> Axon.input(shape: {nil, 3})
+      |> Axon.dense(5, activation: :relu)
+      |> Axon.batch_norm()
+      |> Axon.dropout(rate: 0.3)
+      |> Axon.dense(1)
+
+    Model.compile(axon, loss: :mse, metrics: [:mae], optimizer: optimizer, learning_rate: 0.02)
+  end
+
+  defp data, do: {GradientCases.random({11, 3}, 1), GradientCases.random({11, 1}, 2)}
+
+  defp options(more),
+    do: [epochs: @epochs, batch_size: 4, seed: 9, validation_data: data(), verbose: false] ++ more
+
+  defp fit(model, more), do: Training.fit_with_progress(model, data(), options(more))
+
+  defp bits(model),
+    do: for({path, t} <- model.parameters ++ model.states, do: {path, Nx.to_binary(t)})
+
+  defp halting_after(epoch) do
+    fn
+      {:epoch, %{epoch: ^epoch}}, state -> {:halt, state}
+      _event, state -> {:cont, state}
+    end
+  end
+
+  defp assert_resumes(dir, model, callbacks, more) do
+    {whole, history} = fit(model, [callbacks: callbacks] ++ more)
+
+    for last <- 1..(@epochs - 1) do
+      dir = Path.join(dir, Integer.to_string(last))
+      keep = Training.checkpoint_callback(1, dir)
+      fit(model, [callbacks: callbacks ++ [keep, halting_after(last)]] ++ more)
+      {resumed, all} = fit(model, [callbacks: callbacks, resume: dir] ++ more)
+      assert all == history
+      assert bits(resumed) == bits(whole)
+    end
+  end
+
+  for optimizer <- [:adam, {:sgd, momentum: 0.9}, :muon, :lamb, :adagrad, :sgd] do
+    test "a resumed run with #{inspect(optimizer)} ends with the same bits", %{tmp_dir: dir} do
+      assert_resumes(dir, model(unquote(optimizer)), [], [])
+    end
+  end
+
+  test "so does one with a pair of functions", %{tmp_dir: dir} do
+    assert_resumes(dir, model(Polaris.Optimizers.radam(learning_rate: 0.02)), [], [])
+  end
+
+  test "so does one with a schedule, and with callbacks that change the rate", %{tmp_dir: dir} do
+    callbacks = [
+      Training.warmup_callback(2),
+      Training.reduce_lr_on_plateau_callback(patience: 1, min_delta: 0.05)
+    ]
+
+    more = [lr_schedule: {:cosine, 0.05, 0.001}, accumulate_gradients: 2, clip_norm: 1.0]
+    assert_resumes(dir, model(), callbacks, more)
+  end
+
+  test "a run that had ended is not trained on", %{tmp_dir: dir} do
+    {whole, history} = fit(model(), callbacks: [Training.checkpoint_callback(1, dir)])
+    assert {model, ^history} = fit(model(), resume: dir)
+    assert bits(model) == bits(whole)
+  end
+
+  test "early stopping counts the epochs before", %{tmp_dir: dir} do
+    stop = [Training.early_stopping_callback(2, 1.0e6)]
+    keep = Training.checkpoint_callback(1, dir)
+    {_model, [_, _, _]} = fit(model(), callbacks: stop ++ [keep])
+    {_model, history} = fit(model(), callbacks: stop, resume: dir)
+    assert length(history) == 3
+  end
+
+  test "the newest whole checkpoint is found, wherever another was cut short", %{tmp_dir: dir} do
+    fit(model(), callbacks: [Training.checkpoint_callback(2, dir)])
+    [newest, before | _] = Checkpoint.list(dir)
+    assert [6, 4, 2] == for(path <- Checkpoint.list(dir), do: epoch(path))
+    bytes = File.read!(newest)
+    File.write!(Path.join(dir, "checkpoint-000009.safetensors.tmp"), bytes)
+    assert Checkpoint.newest(dir) == {:ok, newest}
+
+    for size <- [0, 1, 7, 8, 9, 100, 1000, byte_size(bytes) - 1] do
+      File.write!(newest, binary_part(bytes, 0, size))
+      assert {size, Checkpoint.newest(dir)} == {size, {:ok, before}}
+    end
+
+    {whole, history} = fit(model(), [])
+    assert {resumed, ^history} = fit(model(), resume: dir)
+    assert bits(resumed) == bits(whole)
+  end
+
+  defp epoch(path),
+    do: path |> String.replace(~r/\D/, "") |> String.slice(-6, 6) |> String.to_integer()
+
+  # Metrics' names are atoms that a VM makes when it trains.
+  test "a VM that has not trained yet can read it", %{tmp_dir: dir} do
+    path = Path.join(dir, "checkpoint-000001.safetensors")
+    fit(model(), callbacks: [Training.checkpoint_callback(1, dir), halting_after(1)])
+    [about] = Regex.run(~r/"about":"([^"]+)"/, File.read!(path), capture: :all_but_first)
+    [entry] = about |> Base.decode64!() |> :erlang.binary_to_term() |> Map.fetch!("history")
+    assert Enum.sort(Map.keys(entry)) == ~w(epoch learning_rate loss mae val_loss val_mae)
+
+    script = """
+    {:ok, _} = Application.ensure_all_started(:ex_burn)
+    {:ok, path} = ExBurn.Training.Checkpoint.newest(#{inspect(dir)})
+    IO.puts(path)
+    """
+
+    paths = Enum.flat_map(:code.get_path(), &["-pa", to_string(&1)])
+    {text, 0} = System.cmd("elixir", paths ++ ["-e", script], stderr_to_stdout: true)
+    assert text =~ path
+  end
+
+  test "keep: leaves the newest ones", %{tmp_dir: dir} do
+    fit(model(), callbacks: [Training.checkpoint_callback(1, dir, keep: 2)])
+    assert Checkpoint.list(dir) == [Checkpoint.path(dir, 6), Checkpoint.path(dir, 5)]
+  end
+
+  test "an empty directory, or none, starts a new run", %{tmp_dir: dir} do
+    {fresh, history} = fit(model(), [])
+
+    for path <- [dir, Path.join(dir, "none")] do
+      assert {model, ^history} = fit(model(), resume: path)
+      assert bits(model) == bits(fresh)
+    end
+  end
+
+  test "other options or another model are refused", %{tmp_dir: dir} do
+    fit(model(), callbacks: [Training.checkpoint_callback(6, dir)])
+
+    for {model, more, message} <- [
+          {model(), [weight_decay: 0.1], "was written with weight_decay: 0.0, now it is 0.1"},
+          {model(:sgd), [], "was written with optimizer: {:adam,"},
+          {Model.compile(Axon.dense(Axon.input("x", shape: {nil, 3}), 1, name: "other"),
+             loss: :mse
+           ), [], "it is of another model"}
+        ] do
+      error = assert_raise Error, fn -> fit(model, [resume: dir] ++ more) end
+      assert Exception.message(error) =~ "fit: resume: "
+      assert Exception.message(error) =~ message
+    end
+
+    path = Path.join(dir, "model.safetensors")
+    ExBurn.save(model(), path)
+
+    assert_raise Error, ~r/is no checkpoint of this version/, fn -> fit(model(), resume: path) end
+  end
+
+  test "a directory that can't be made is reported", %{tmp_dir: dir} do
+    file = Path.join(dir, "file")
+    File.write!(file, "")
+
+    assert_raise Error, ~r{^checkpoint_callback: .*file/below: }, fn ->
+      fit(model(), callbacks: [Training.checkpoint_callback(1, Path.join(file, "below"))])
+    end
+  end
+end

@@ -1,0 +1,216 @@
+defmodule ExBurn.Training.StepOptionsTest do
+  use ExBurn.Case, async: true
+
+  import ExBurn.Oracle
+
+  alias ExBurn.{GradientCases, Model, Training}
+
+  @quiet [verbose: false, epochs: 3, shuffle: false]
+
+  defp model(opts \\ []) do
+    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(4, activation: :tanh) |> Axon.dense(2)
+
+    defaults = [loss: :cross_entropy, optimizer: :sgd, learning_rate: 0.1, seed: 4]
+    Model.compile(axon, Keyword.merge(defaults, opts))
+  end
+
+  defp x, do: GradientCases.random({8, 3}, 3)
+  defp y, do: Nx.tensor([0, 1, 1, 0, 1, 0, 0, 1])
+
+  test "rows with a weight of 0 are not there, others count as often" do
+    weights = Nx.tensor([2, 1, 1, 0, 1, 1, 0, 1])
+    order = Nx.tensor([0, 0, 1, 2, 4, 5, 7])
+
+    {weighed, history} =
+      Training.fit_with_progress(model(), {x(), y(), weights}, [batch_size: 8] ++ @quiet)
+
+    repeated = {Nx.take(x(), order), Nx.take(y(), order)}
+
+    {wanted, wanted_history} =
+      Training.fit_with_progress(model(), repeated, [batch_size: 7] ++ @quiet)
+
+    assert_relative(parameters(weighed), parameters(wanted), 1.0e-5)
+    for {a, b} <- Enum.zip(history, wanted_history), do: assert_in_delta(a.loss, b.loss, 1.0e-6)
+  end
+
+  test "batches and validation data can have weights too" do
+    weights = Nx.tensor([2.0, 1.0, 0.5, 0.0, 1.0, 1.0, 3.0, 1.0])
+    batches = for i <- [0, 4], do: {x()[i..(i + 3)], y()[i..(i + 3)], weights[i..(i + 3)]}
+    validation = [batch_size: 4, validation_data: {x(), y(), weights}]
+    {fed, history} = Training.fit_with_progress(model(), batches, validation ++ @quiet)
+    whole = [batch_size: 4, validation_data: {x(), y(), weights}] ++ @quiet
+    assert {model, ^history} = Training.fit_with_progress(model(), {x(), y(), weights}, whole)
+    assert parameters(fed) == parameters(model)
+    evaluated = Training.evaluate(model, {x(), y(), weights}, batch_size: 4)
+    assert_in_delta evaluated.loss, List.last(history).val_loss, 1.0e-6
+    refute_in_delta Training.evaluate(model, {x(), y()}).loss, evaluated.loss, 1.0e-4
+  end
+
+  test "classes with a weight count as rows with it" do
+    by_row = Nx.select(y(), 5.0, 0.5)
+
+    {by_class, history} =
+      Training.fit_with_progress(model(), {x(), y()}, [class_weights: [0.5, 5]] ++ @quiet)
+
+    {wanted, wanted_history} = Training.fit_with_progress(model(), {x(), y(), by_row}, @quiet)
+    assert_relative(parameters(by_class), parameters(wanted), 1.0e-5)
+    for {a, b} <- Enum.zip(history, wanted_history), do: assert_in_delta(a.loss, b.loss, 1.0e-6)
+    assert by_class.class_weights == nil
+  end
+
+  test "a share held out takes its weights along" do
+    # All held out have the weight of their class, so the loss is a mean weighted by class.
+    {_model, [entry | _]} =
+      Training.fit_with_progress(
+        model(learning_rate: 0.0),
+        {x(), y(), Nx.select(y(), 3.0, 0.0)},
+        [validation_data: 0.5] ++ @quiet
+      )
+
+    assert entry.val_loss > 0
+  end
+
+  test "weights that are none are refused" do
+    for {weights, message} <- [
+          {Nx.tensor([1, 2]), "weights must be a vector of 8 real numbers"},
+          {Nx.broadcast(1, {8, 1}), "weights must be a vector of 8 real numbers"},
+          {Nx.tensor([1, 1, 1, 1, 1, 1, 1, -1]), "a weight is -1"},
+          {List.duplicate(1, 8), "weights must be a vector"}
+        ] do
+      error = assert_raise Error, fn -> Training.fit(model(), {x(), y(), weights}, @quiet) end
+      assert Exception.message(error) =~ "fit: " <> message
+    end
+
+    for weights <- [[1], %{2 => 1}, [1, 2, 3]] do
+      assert_raise Error, ~r/^fit: class_weights: is .*, expected weights of classes 0..1/, fn ->
+        Training.fit(model(), {x(), y()}, [class_weights: weights] ++ @quiet)
+      end
+    end
+
+    assert_raise Error,
+                 ~r/^fit: class_weights: is :balanced, expected weights of at least 0/,
+                 fn ->
+                   Training.fit(model(), {x(), y()}, class_weights: :balanced)
+                 end
+  end
+
+  describe "gradients" do
+    test "of several batches make the step of one large batch" do
+      for {optimizer, more} <- [
+            {:sgd, []},
+            {{:sgd, momentum: 0.9}, [clip_norm: 0.1]},
+            {:adam, [clip_value: 0.01]}
+          ] do
+        model = model(optimizer: optimizer)
+        opts = more ++ @quiet
+        whole = Training.fit(model, {x(), y()}, [batch_size: 8] ++ opts)
+        # 3, 3 and 2 rows: the last batch is short, and the last step takes what is left.
+        parts = Training.fit(model, {x(), y()}, [batch_size: 3, accumulate_gradients: 5] ++ opts)
+        assert_relative(parameters(parts), parameters(whole), 1.0e-4)
+      end
+
+      half = Training.fit(model(), {x(), y()}, [batch_size: 4] ++ @quiet)
+
+      pairs =
+        Training.fit(model(), {x(), y()}, [batch_size: 2, accumulate_gradients: 2] ++ @quiet)
+
+      assert_relative(parameters(pairs), parameters(half), 1.0e-5)
+    end
+
+    test "are clipped by Polaris' rules" do
+      for {option, update} <- [
+            {[clip_norm: 0.05], &Polaris.Updates.clip_by_global_norm(&1, max_norm: 0.05)},
+            {[clip_value: 0.01], &Polaris.Updates.clip(&1, delta: 0.01)},
+            {[weight_decay: 0.3], &Polaris.Updates.add_decayed_weights(&1, decay: 0.3)}
+          ] do
+        pair = Polaris.Updates.identity() |> update.() |> Polaris.Updates.scale(-0.1)
+        ours = Training.fit(model(), {x(), y()}, option ++ @quiet)
+        theirs = Training.fit(model(optimizer: pair), {x(), y()}, @quiet)
+        assert_relative(parameters(ours), parameters(theirs), 1.0e-5)
+        plain = Training.fit(model(), {x(), y()}, @quiet)
+        assert parameters(ours) != parameters(plain)
+        # A program's gradients are prepared too.
+        sgd = Polaris.Optimizers.sgd(learning_rate: 0.1)
+        prepared = Training.fit(model(optimizer: sgd), {x(), y()}, option ++ @quiet)
+        assert_relative(parameters(prepared), parameters(ours), 1.0e-5)
+      end
+    end
+
+    test "weight_decay is the option of optimizers that have one" do
+      for name <- [:adamw, :lion, :lamb, :muon] do
+        by_option = Training.fit(model(optimizer: {name, decay: 0.2}), {x(), y()}, @quiet)
+        by_fit = Training.fit(model(optimizer: name), {x(), y()}, [weight_decay: 0.2] ++ @quiet)
+        assert parameters(by_option) == parameters(by_fit)
+      end
+    end
+
+    test "of a single step are clipped and decay as in fit" do
+      more = [clip_norm: 0.05, clip_value: 0.04, weight_decay: 0.1]
+      {_loss, stepped} = Training.train_step(model(), {x(), y()}, more)
+
+      fitted =
+        Training.fit(
+          model(),
+          {x(), y()},
+          [verbose: false, epochs: 1, batch_size: 8, shuffle: false] ++ more
+        )
+
+      assert parameters(stepped) == parameters(fitted)
+    end
+  end
+
+  describe "nan: :skip" do
+    # A row of targets of 0 makes the loss infinite or no number.
+    defp faulty, do: fn y, p -> Nx.mean(Nx.divide(Nx.multiply(p, y), Nx.multiply(y, y))) end
+
+    test "leaves such batches out" do
+      model = model(loss: faulty())
+      good = for i <- [0, 4], do: {x()[i..(i + 3)], Nx.broadcast(1.0, {4, 2})}
+      bad = {x()[0..3], Nx.broadcast(0.0, {4, 2})}
+      test = self()
+
+      told = fn
+        {:epoch, info}, state -> {:cont, send(test, {:skipped, info.skipped}) && state}
+        _event, state -> {:cont, state}
+      end
+
+      opts = [verbose: false, epochs: 2]
+      batches = [bad, hd(good), bad, List.last(good), bad]
+
+      {skipping, history} =
+        Training.fit_with_progress(model, batches, [nan: :skip, callbacks: [told]] ++ opts)
+
+      assert {wanted, ^history} = Training.fit_with_progress(model, good, opts)
+      assert parameters(skipping) == parameters(wanted)
+      assert_received {:skipped, 3}
+      assert_received {:skipped, 3}
+    end
+
+    test "ends when nothing is left" do
+      bad = {x(), Nx.broadcast(0.0, {8, 2})}
+
+      error =
+        assert_raise Error, fn ->
+          Training.fit(model(loss: faulty()), bad, nan: :skip, verbose: false)
+        end
+
+      assert Exception.message(error) =~ "loss or gradient of every batch"
+      assert parameters(error.details.model) == parameters(model())
+    end
+  end
+
+  test "options are checked" do
+    for {option, expected} <- [
+          {[clip_norm: 0], "clip_norm: is 0, expected a number above 0, or nil"},
+          {[clip_value: -1], "clip_value: is -1"},
+          {[weight_decay: -0.1], "weight_decay: is -0.1, expected a number of at least 0"},
+          {[accumulate_gradients: 0], "accumulate_gradients: is 0, expected a positive integer"},
+          {[gradient_checkpointing: true], "gradient_checkpointing: is true, expected false"},
+          {[nan: :ignore], "nan: is :ignore, expected :stop or :skip"},
+          {[resume: true], "resume: is true, expected the path of a directory"}
+        ] do
+      error = assert_raise Error, fn -> Training.fit(model(), {x(), y()}, option) end
+      assert Exception.message(error) =~ "fit: " <> expected
+    end
+  end
+end
