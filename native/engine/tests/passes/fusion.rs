@@ -2,10 +2,10 @@
 
 use std::slice::from_ref;
 
-use ex_burn_engine::program::{Axis, Binary, Fold, Op, Program, Unary};
+use ex_burn_engine::program::{Axis, Binary, Fold, Instruction, Op, Program, Unary};
 use ex_burn_engine::{Type, Value};
 
-use crate::builder::{Builder, names, optimised, same};
+use crate::builder::{Builder, names, optimised, run, same};
 use crate::tools::{assert_close, integers, noise, numbers, tensor, ty};
 
 const F32: Type = Type::F32;
@@ -256,4 +256,24 @@ fn what_tapes_cannot_do_stays_as_it_is() {
     let program = b.finish(&[complex, empty, joined]);
     assert_eq!(names(&optimised(&program, &[])), ["exp", "negate", "exp", "negate", "concatenate"]);
     assert_eq!(optimised(&softmax([3, 5], true), &["fusion"]), softmax([3, 5], true));
+}
+
+/// Outside of the blocks of the CPU a region runs as the program that it is: each step makes what it declares.
+#[test]
+fn a_region_is_a_program_of_its_own() {
+    let mut b = Builder::new(&[ty(F32, &[4, 3]), ty(Type::U8, &[4, 1])]);
+    let mask = b.broadcast(1, &[4, 3], &[0, 1]);
+    let floats = b.emit(Op::Cast, &[mask], ty(F32, &[4, 3]));
+    let tanh = b.unary(Unary::Tanh, 0);
+    let masked = b.binary(Binary::Multiply, tanh, floats);
+    let program = b.finish(&[masked]);
+    let fused = optimised(&program, &[]);
+    let [Instruction { op: Op::Fused(region), inputs: ids, .. }] = fused.instructions.as_slice() else {
+        panic!("{fused}")
+    };
+    let inputs = [tensor(F32, &[4, 3], &[0.5; 12]), tensor(Type::U8, &[4, 1], &[1.0, 0.0, 1.0, 1.0])];
+    let operands: Vec<Value> = ids.iter().map(|&id| inputs[id].clone()).collect();
+    let got = run(&region.body, &operands);
+    let tanh = f64::from(0.5f32.tanh());
+    assert_eq!(numbers(&got[0]), [tanh, tanh, tanh, 0.0, 0.0, 0.0, tanh, tanh, tanh, tanh, tanh, tanh]);
 }

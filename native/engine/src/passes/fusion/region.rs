@@ -6,7 +6,7 @@ use super::cluster::is_view;
 use super::clusters::Clusters;
 use crate::ops::fused::compile;
 use crate::passes::writer::Writer;
-use crate::program::{Extent, Fused, Op, Program};
+use crate::program::{Axes, Extent, Fused, Op, Program};
 use crate::types::TensorType;
 
 /// Writes the instructions of a cluster, as one operation where it is worth it. `ids` are the new ids of values.
@@ -142,7 +142,10 @@ impl<'a> Region<'a> {
         let mut ids: HashMap<Key, usize> = outside.enumerate().map(|(k, key)| (key, k)).collect();
         for &i in constants.iter().chain(self.members) {
             let instruction = &self.program.instructions[i];
-            let inputs = instruction.inputs.iter().map(|&id| ids[&self.key(i, id)]).collect();
+            let mut inputs: Vec<usize> = instruction.inputs.iter().map(|&id| ids[&self.key(i, id)]).collect();
+            if !matches!(instruction.op, Op::Reduce(_)) && !is_view(&instruction.op) {
+                spread(&mut body, &mut inputs, &instruction.outputs[0]);
+            }
             let first = body.emit(instruction.op.clone(), inputs, instruction.outputs.clone());
             ids.insert((self.clusters.result(i), None), first);
         }
@@ -207,6 +210,24 @@ impl<'a> Region<'a> {
         let is_aligned = attrs.axes.iter().copied().eq(to.shape.len() - from.shape.len()..to.shape.len());
         if is_aligned && to.shape == self.region().0 && !self.is_member(source) { self.implied(source) } else { id }
     }
+}
+
+/// Broadcasts the first operand of an elementwise operation, where all of them together are smaller than its result.
+fn spread(body: &mut Writer, inputs: &mut [usize], out: &TensorType) {
+    let rank = out.shape.len();
+    let is_filled = |axis: usize| {
+        inputs
+            .iter()
+            .map(|&id| &body.ty(id).shape)
+            .any(|shape| (axis + shape.len()).checked_sub(rank).is_some_and(|place| shape[place] == out.shape[axis]))
+    };
+    let Some(&first) = inputs.first().filter(|&&id| body.ty(id).shape.len() <= rank) else { return };
+    if (0..rank).all(is_filled) {
+        return;
+    }
+    let axes = (rank - body.ty(first).shape.len()..rank).collect();
+    let out = TensorType::new(body.ty(first).dtype, out.shape.clone());
+    inputs[0] = body.one(Op::Broadcast(Axes { axes }), vec![first], &out);
 }
 
 /// A value as a region knows it: one from outside comes with its extent there.
