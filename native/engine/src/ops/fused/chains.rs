@@ -128,7 +128,6 @@ mod tests {
             inputs: vec![vector],
             instructions: instructions.to_vec(),
             outputs: vec![8],
-            ..Program::default()
         };
         Fused { shape: vec![9], row_axes: 0, extents: vec![Extent::Whole], patterns: vec![], body }
     }
