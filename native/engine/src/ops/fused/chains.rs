@@ -124,11 +124,7 @@ mod tests {
             two(Binary::Multiply, 4, 7),
         ];
         let instructions = instructions.map(|(op, inputs, out)| Instruction { op, inputs, outputs: vec![out] });
-        let body = Program {
-            inputs: vec![vector],
-            instructions: instructions.to_vec(),
-            outputs: vec![8],
-        };
+        let body = Program { inputs: vec![vector], instructions: instructions.to_vec(), outputs: vec![8] };
         Fused { shape: vec![9], row_axes: 0, extents: vec![Extent::Whole], patterns: vec![], body }
     }
 
