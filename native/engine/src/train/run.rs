@@ -131,7 +131,7 @@ impl<O: Observer> Run<O> {
 
     /// Whether to pause behind the batch at `place`; `due` says whether that was put off.
     fn pauses(&self, place: Place, due: &mut bool) -> bool {
-        *due |= self.config.pause_every.is_some_and(|every| place.step % every == 0);
+        *due |= self.config.pause_every.is_some_and(|every| place.step.is_multiple_of(every));
         let now = *due && self.model.lock().settled();
         *due &= !now;
         now
