@@ -84,12 +84,18 @@ defmodule ExBurn.Training.Callbacks do
     {verdict, info[:next_learning_rate], running}
   end
 
-  defp call(callback, {kind, _info} = event, state) when kind in [:start, :pauses, :step] do
-    {:module, module} = Function.info(callback, :module)
-    if module in @built_in, do: callback.(event, state), else: {:cont, state}
-  end
+  defp call(callback, {:start, _info} = event, state),
+    do: call_built_in(callback, event, state, @built_in)
+
+  defp call(callback, {kind, _info} = event, state) when kind in [:pauses, :step],
+    do: call_built_in(callback, event, state, [__MODULE__.Control])
 
   defp call(callback, event, state), do: callback.(event, state)
+
+  defp call_built_in(callback, event, state, modules) do
+    {:module, module} = Function.info(callback, :module)
+    if module in modules, do: callback.(event, state), else: {:cont, state}
+  end
 
   defp put_rate(%{next_learning_rate: nil} = info, _rate), do: info
 
