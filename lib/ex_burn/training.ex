@@ -79,13 +79,15 @@ defmodule ExBurn.Training do
       rounding. Defaults to `:autodiff`
     * `:gradient_checkpointing` - `false`, which is all there is now: the backward pass finds everything it needs in memory
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
-      is whole, and starts anew where there is none. Then the history is that of the whole run
+      is whole, in mid-epoch if it was written there, and starts anew where there is none. An enumerable is enumerated from
+      its start, and the batches that are done are passed over. Then the history is that of the whole run
 
   The optimizer starts afresh unless the run is resumed. The same seed, model, data and options give the same parameters and
   history, whether a run is interrupted and resumed or not.
 
-  Raises `ExBurn.Error` if data, options and model don't fit together. A loss or gradient that is not finite ends the run
-  with an `ExBurn.Error` whose details have `:epoch`, `:step`, the `:model` after the last good step and the `:history`.
+  Raises `ExBurn.Error` if data, options and model don't fit together. A run that fails, by a loss or gradient that is not
+  finite, by a callback or by its data, raises one whose details have the `:model` after the last good step, the `:history`,
+  and what was at fault: see `ExBurn.Training.Failure`.
   """
   @spec fit(Model.t(), data() | Enumerable.t(data()), keyword()) :: Model.t()
   def fit(model, data, opts \\ []) do
@@ -293,5 +295,6 @@ defmodule ExBurn.Training do
     to: Callbacks.Control,
     as: :reduce_lr_on_plateau
 
+  defdelegate restore(model, path), to: Checkpoint
   defdelegate checkpoint_callback(every, dir, opts \\ []), to: Callbacks.Control, as: :checkpoint
 end

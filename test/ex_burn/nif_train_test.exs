@@ -43,6 +43,7 @@ defmodule ExBurn.NIFTrainTest do
       %{
         epochs: 2,
         first_epoch: 1,
+        pause_every: nil,
         batch_size: 2,
         shuffle: false,
         seed: 42,
@@ -70,7 +71,8 @@ defmodule ExBurn.NIFTrainTest do
         data: [tensor([1.0, 0.0]), tensor([2.0, 0.0])],
         validation: nil,
         update: nil,
-        optimizer_state: nil
+        optimizer_state: nil,
+        means: nil
       },
       changes
     )

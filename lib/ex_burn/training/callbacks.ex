@@ -22,8 +22,8 @@ defmodule ExBurn.Training.Callbacks do
     * `{:learning_rate, rate, state}` - after an epoch: go on, and let `rate` be the learning rate of the epoch to come. The
       callbacks after this one find it in `:next_learning_rate`
 
-  Callbacks run in the process that called `fit`, one after the other. An exception in one ends the run and reaches the
-  caller as it is. What a callback kept in its state is not in a checkpoint. The built-in ones are told of the start of a run,
+  Callbacks run in the process that called `fit`, one after the other. An exception in one ends the run with an
+  `ExBurn.Error` that holds it and the model, see `ExBurn.Training.Failure`. What a callback kept in its state is not in a checkpoint. The built-in ones are told of the start of a run,
   and find in the history of a resumed one what they would have seen.
   """
 
@@ -31,8 +31,8 @@ defmodule ExBurn.Training.Callbacks do
 
   @built_in [__MODULE__.Control, __MODULE__.Report]
 
-  @typedoc "`:start` comes to the built-in callbacks only."
-  @type event :: {:start | :batch | :epoch | :end, map()}
+  @typedoc "`:start`, `:pauses` and `:step` come to the built-in callbacks only."
+  @type event :: {:start | :pauses | :step | :batch | :epoch | :end, map()}
   @type answer :: {:cont | :halt, term()} | {:learning_rate, number(), term()}
   @type t :: (event(), state :: term() -> answer())
 
@@ -43,6 +43,26 @@ defmodule ExBurn.Training.Callbacks do
   """
   @spec start([t()]) :: running()
   def start(callbacks), do: Enum.map(callbacks, &{&1, nil})
+
+  @doc """
+  After how many steps of an epoch the callbacks want a run to pause for a `:step` event, `nil` for none.
+
+  ## Examples
+
+      iex> callbacks = for n <- [4, 6], do: ExBurn.Training.checkpoint_callback({n, :steps}, "runs")
+      iex> callbacks |> ExBurn.Training.Callbacks.start() |> ExBurn.Training.Callbacks.pause_every()
+      2
+
+  """
+  @spec pause_every(running()) :: pos_integer() | nil
+  def pause_every(running) do
+    steps =
+      for {callback, state} <- running,
+          {:every, steps} <- [call(callback, {:pauses, %{}}, state)],
+          do: steps
+
+    if steps != [], do: Enum.reduce(steps, &Integer.gcd/2)
+  end
 
   @doc """
   Gives an event to all callbacks.
@@ -64,12 +84,18 @@ defmodule ExBurn.Training.Callbacks do
     {verdict, info[:next_learning_rate], running}
   end
 
-  defp call(callback, {:start, _info} = event, state) do
-    {:module, module} = Function.info(callback, :module)
-    if module in @built_in, do: callback.(event, state), else: {:cont, state}
-  end
+  defp call(callback, {:start, _info} = event, state),
+    do: call_built_in(callback, event, state, @built_in)
+
+  defp call(callback, {kind, _info} = event, state) when kind in [:pauses, :step],
+    do: call_built_in(callback, event, state, [__MODULE__.Control])
 
   defp call(callback, event, state), do: callback.(event, state)
+
+  defp call_built_in(callback, event, state, modules) do
+    {:module, module} = Function.info(callback, :module)
+    if module in modules, do: callback.(event, state), else: {:cont, state}
+  end
 
   defp put_rate(%{next_learning_rate: nil} = info, _rate), do: info
 

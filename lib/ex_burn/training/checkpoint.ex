@@ -1,10 +1,10 @@
 defmodule ExBurn.Training.Checkpoint do
   @moduledoc """
-  What a run has reached after an epoch, in a file: `ExBurn.Training.checkpoint_callback/3` writes them, the option
+  What a run has reached after an epoch, or within one, in a file: `ExBurn.Training.checkpoint_callback/3` writes them, the option
   `resume:` of `ExBurn.fit/3` goes on from one.
 
   A checkpoint holds all parameters and states (running statistics, keys of dropout), the optimizer's memory and steps, the
-  number of the epoch and the history. The order of the rows depends on the seed and the epoch's number, the learning rate
+  number of the epoch, how many of its batches are done with the sums of their losses, and the history. The order of the rows depends on the seed and the epoch's number, the learning rate
   on the schedule and the history, so a run that goes on from a checkpoint ends with the same bits as one that was not
   interrupted, on the same device. It must be given the same model, data and options; those that can be compared are.
 
@@ -21,22 +21,32 @@ defmodule ExBurn.Training.Checkpoint do
   @compared [:batch_size, :shuffle, :seed, :accumulate_gradients, :clip_norm, :clip_value] ++
               [:weight_decay]
 
-  @type snapshot :: %{model: Model.t(), options: map(), history: History.t()}
+  @typedoc "`:means` is where in an epoch it is, as the native loop says it, or `nil` after one."
+  @type snapshot :: %{
+          model: Model.t(),
+          options: map(),
+          history: History.t(),
+          means: map() | nil
+        }
 
   @doc """
-  The path of an epoch's checkpoint in a directory.
+  The path of a checkpoint in a directory: after so many epochs, and so many batches of the next one.
 
   ## Examples
 
       iex> ExBurn.Training.Checkpoint.path("runs", 12)
       "runs/checkpoint-000012.safetensors"
+      iex> ExBurn.Training.Checkpoint.path("runs", 12, 200)
+      "runs/checkpoint-000012-00000200.safetensors"
 
   """
-  @spec path(Path.t(), pos_integer()) :: Path.t()
-  def path(dir, epoch) do
-    number = epoch |> Integer.to_string() |> String.pad_leading(6, "0")
-    Path.join(dir, "checkpoint-#{number}.safetensors")
+  @spec path(Path.t(), non_neg_integer(), pos_integer() | nil) :: Path.t()
+  def path(dir, epochs, batches \\ nil) do
+    batches = if batches, do: "-" <> digits(batches, 8), else: ""
+    Path.join(dir, "checkpoint-#{digits(epochs, 6)}#{batches}.safetensors")
   end
+
+  defp digits(number, count), do: number |> Integer.to_string() |> String.pad_leading(count, "0")
 
   @doc """
   Paths of the checkpoints in a directory, the newest first.
@@ -51,8 +61,8 @@ defmodule ExBurn.Training.Checkpoint do
 
     names
     |> Enum.flat_map(fn name ->
-      case Regex.run(~r/^checkpoint-(\d+)\.safetensors$/, name) do
-        [name, epoch] -> [{String.to_integer(epoch), Path.join(dir, name)}]
+      case Regex.run(~r/^checkpoint-(\d+)(?:-(\d+))?\.safetensors$/, name) do
+        [name | numbers] -> [{Enum.map(numbers, &String.to_integer/1), Path.join(dir, name)}]
         nil -> []
       end
     end)
@@ -71,7 +81,7 @@ defmodule ExBurn.Training.Checkpoint do
   Writes a checkpoint.
   """
   @spec write(Path.t(), snapshot()) :: :ok
-  def write(path, %{model: model, options: options, history: history}) do
+  def write(path, %{model: model, options: options, history: history, means: means}) do
     {_owner, {count, slots}} = model.optimizer_state
     leaves = for {path, t} <- model.parameters ++ model.states, do: {name(path), Backend.ref(t)}
 
@@ -82,6 +92,7 @@ defmodule ExBurn.Training.Checkpoint do
 
     about = %{
       "history" => Enum.map(history, &as_text/1),
+      "means" => means && Map.new(means, fn {name, v} -> {Atom.to_string(name), v} end),
       "settings" => settings(model, options),
       "count" => count,
       "slots" => Enum.map(slots, &length/1)
@@ -135,7 +146,7 @@ defmodule ExBurn.Training.Checkpoint do
   @doc """
   The model and the options of a run that goes on from `options.resume`, or of a new run.
 
-  The options get `:first_epoch` and the `:history` before it.
+  The options get `:first_epoch`, where in it the run goes on, and the `:history` before it.
   """
   @spec resume!(Model.t(), map()) :: {Model.t(), map()}
   def resume!(model, %{resume: nil} = options), do: fresh(model, options)
@@ -143,8 +154,10 @@ defmodule ExBurn.Training.Checkpoint do
   def resume!(model, %{resume: path} = options) do
     with {:ok, path} <- newest(path),
          {:ok, contents} <- read(path) do
-      {model, history} = restore!(model, path, contents, options)
-      {model, Map.merge(options, %{first_epoch: length(history) + 1, history: history})}
+      compare!(settings(model, options), contents["settings"], path)
+      {model, history} = put!(model, path, contents, :fit)
+      more = %{first_epoch: length(history) + 1, history: history, means: means(contents)}
+      {model, Map.merge(options, more)}
     else
       :none -> fresh(model, options)
       {:error, reason} -> raise Error, op: :fit, reason: "resume: #{reason}"
@@ -152,7 +165,40 @@ defmodule ExBurn.Training.Checkpoint do
   end
 
   defp fresh(model, options) do
-    {%{model | optimizer_state: nil}, Map.merge(options, %{first_epoch: 1, history: []})}
+    more = %{first_epoch: 1, history: [], means: nil}
+    {%{model | optimizer_state: nil}, Map.merge(options, more)}
+  end
+
+  defp means(%{"means" => %{} = means}),
+    do: Map.new(means, fn {name, value} -> {String.to_existing_atom(name), value} end)
+
+  defp means(_contents), do: nil
+
+  @doc """
+  A model with the parameters of a checkpoint, and the history before it, when the run that wrote it is gone.
+
+  `path` is the directory of a `checkpoint_callback/3`, of which the newest checkpoint that is whole is taken, or one
+  checkpoint. `fit/3` with `resume:` goes on from it instead.
+
+  ## Examples
+
+      iex> model = ExBurn.compile(Axon.dense(Axon.input("x", shape: {nil, 1}), 1), loss: :mse)
+      iex> ExBurn.Training.restore(model, "/none")
+      ** (ExBurn.Error) restore: /none has no checkpoint that is whole
+
+  """
+  @spec restore(Model.t(), Path.t()) :: {Model.t(), History.t()}
+  def restore(model, path) do
+    Model.expect!(model, :restore)
+
+    with {:ok, path} <- newest(path),
+         {:ok, contents} <- read(path) do
+      {model, history} = put!(model, path, contents, :restore)
+      {%{model | optimizer_state: nil}, history}
+    else
+      :none -> raise Error, op: :restore, reason: "#{path} has no checkpoint that is whole"
+      {:error, reason} -> raise Error, op: :restore, reason: reason
+    end
   end
 
   @doc """
@@ -190,16 +236,15 @@ defmodule ExBurn.Training.Checkpoint do
     ArgumentError -> :error
   end
 
-  defp restore!(model, path, about, options) do
-    compare!(settings(model, options), about["settings"], path)
-
+  defp put!(model, path, about, op) do
     given =
       for {leaf, _t} <- model.parameters ++ model.states,
-          do: {leaf, tensor!(about.tensors, name(leaf), path)}
+          do: {leaf, tensor!(about.tensors, name(leaf), path, op)}
 
     slots =
       for {length, i} <- Enum.with_index(about["slots"]),
-          do: for(j <- 0..(length - 1)//1, do: ref!(about.tensors, "optimizer.#{i}.#{j}", path))
+          do:
+            for(j <- 0..(length - 1)//1, do: ref!(about.tensors, "optimizer.#{i}.#{j}", path, op))
 
     model = Model.update_params(model, given)
     history = Enum.map(about["history"], &entry(&1, model))
@@ -215,20 +260,20 @@ defmodule ExBurn.Training.Checkpoint do
     end
   end
 
-  defp ref!(tensors, name, path) do
+  defp ref!(tensors, name, path, op) do
     case tensors do
       %{^name => ref} ->
         ref
 
       %{} ->
         raise Error,
-          op: :fit,
+          op: op,
           reason: "resume: #{path} has no tensor #{name}; it is of another model"
     end
   end
 
-  defp tensor!(tensors, name, path) do
-    ref = ref!(tensors, name, path)
+  defp tensor!(tensors, name, path, op) do
+    ref = ref!(tensors, name, path, op)
     {type, shape} = Error.unwrap!(NIF.tensor_type(ref))
     names = List.duplicate(nil, length(shape))
     Backend.put(%T{type: Type.from_name(type), shape: List.to_tuple(shape), names: names}, ref)

@@ -35,6 +35,25 @@ defmodule ExBurn.Training.Feed do
   def new(enumerable), do: %__MODULE__{enumerable: enumerable}
 
   @doc """
+  The feed behind the first `count` batches of the epoch, which are enumerated but not looked at.
+
+  ## Examples
+
+      iex> feed = ExBurn.Training.Feed.skip(ExBurn.Training.Feed.new([:a, :b]), 1)
+      iex> {:b, feed} = ExBurn.Training.Feed.next(feed)
+      iex> {:a, _feed} = ExBurn.Training.Feed.next(ExBurn.Training.Feed.rewind(feed))
+      iex> feed.taken
+      2
+
+  """
+  @spec skip(t(), non_neg_integer()) :: t()
+  def skip(%__MODULE__{enumerable: enumerable} = feed, count),
+    do: %{feed | continue: enumerable |> Stream.drop(count) |> start(), taken: count}
+
+  defp start(enumerable),
+    do: &Enumerable.reduce(enumerable, &1, fn x, _ -> {:suspend, {:some, x}} end)
+
+  @doc """
   The same feed before the first batch of its next epoch.
   """
   @spec rewind(t()) :: t()
@@ -43,7 +62,8 @@ defmodule ExBurn.Training.Feed do
   @doc """
   The next batch, or `:end` when the epoch has no more. `:ended` says that it was told before.
 
-  What the enumerable raises is thrown as `{ExBurn.Training.Feed, kind, reason, stacktrace}`; don't close the feed then.
+  What the enumerable raises is thrown as `{ExBurn.Training.Feed, number, kind, reason, stacktrace}`, with the number of the batch that was to
+  come; don't close the feed then.
 
   ## Examples
 
@@ -59,14 +79,11 @@ defmodule ExBurn.Training.Feed do
   def next(%__MODULE__{continue: :ended} = feed), do: {:ended, feed}
 
   def next(%__MODULE__{continue: nil, enumerable: enumerable} = feed) do
-    next(%{
-      feed
-      | continue: &Enumerable.reduce(enumerable, &1, fn x, _ -> {:suspend, {:some, x}} end)
-    })
+    next(%{feed | continue: start(enumerable)})
   end
 
   def next(%__MODULE__{continue: continue} = feed) do
-    case take(continue) do
+    case take(continue, feed.taken + 1) do
       {:suspended, {:some, batch}, continue} ->
         {batch, %{feed | continue: continue, taken: feed.taken + 1}}
 
@@ -80,10 +97,10 @@ defmodule ExBurn.Training.Feed do
   end
 
   # An enumerable that raises has cleaned up, and must not be asked to once more.
-  defp take(continue) do
+  defp take(continue, number) do
     continue.({:cont, nil})
   catch
-    kind, reason -> throw({__MODULE__, kind, reason, __STACKTRACE__})
+    kind, reason -> throw({__MODULE__, number, kind, reason, __STACKTRACE__})
   end
 
   @doc """

@@ -27,7 +27,8 @@ defmodule ExBurn.Training.Job do
       evaluations: programs!(validation, model, :inference, options.batch_size),
       data: data && Step.refs(Data.tensors(data)),
       validation: validation && Step.refs(Data.tensors(validation)),
-      optimizer_state: resume(model)
+      optimizer_state: resume(model),
+      means: options[:means]
     }
 
     %__MODULE__{config: config(model, options), job: job(model, sources), feed: feed}
@@ -46,7 +47,8 @@ defmodule ExBurn.Training.Job do
       evaluations: [],
       data: Step.refs(Data.tensors(batch)),
       validation: nil,
-      optimizer_state: resume(model)
+      optimizer_state: resume(model),
+      means: nil
     }
 
     config =
@@ -112,7 +114,8 @@ defmodule ExBurn.Training.Job do
       clip_value: float(options.clip_value),
       accumulate: options[:accumulate_gradients] || 1,
       gradients: if(model.gradients == :symbolic, do: :program, else: :autodiff),
-      skip_non_finite: options[:nan] == :skip
+      skip_non_finite: options[:nan] == :skip,
+      pause_every: nil
     }
   end
 
@@ -168,9 +171,14 @@ defmodule ExBurn.Training.Job do
           reason: "a share of an enumerable can't be held out; give validation_data as {x, y}"
 
       true ->
-        {nil, validation!(model, options), Feed.new(batches)}
+        {nil, validation!(model, options), feed(batches, options[:means])}
     end
   end
+
+  defp feed(batches, nil), do: Feed.new(batches)
+
+  defp feed(batches, %{batches: done, skipped: skipped}),
+    do: batches |> Feed.new() |> Feed.skip(done + skipped)
 
   defp validation!(_model, %{validation_data: nil}), do: nil
   defp validation!(model, %{validation_data: pair}), do: Data.new!(pair, model, :fit)

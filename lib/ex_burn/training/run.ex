@@ -13,6 +13,7 @@ defmodule ExBurn.Training.Run do
     Callbacks,
     Checkpoint,
     Data,
+    Failure,
     Feed,
     History,
     Job,
@@ -52,7 +53,8 @@ defmodule ExBurn.Training.Run do
   end
 
   defp launch(run, job, rate) do
-    config = %{job.config | learning_rate: rate}
+    pause = Callbacks.pause_every(run.callbacks)
+    config = %{job.config | learning_rate: rate, pause_every: pause}
     %{run | handle: Error.unwrap!(NIF.train_start(run.tag, config, job.job)), rate: rate}
   end
 
@@ -67,24 +69,42 @@ defmodule ExBurn.Training.Run do
         {:ex_burn_train, ^tag, event} -> event
       end
 
-    case guarded(event, run) do
+    case guarded(event, record(event, run)) do
       {:cont, run} -> loop(run)
       {:done, result} -> result
     end
   end
 
+  defp record({:epoch, event}, run),
+    do: %{run | history: [History.entry(event, run.names) | run.history]}
+
+  defp record(_event, run), do: run
+
   # Nothing that goes wrong here may leave the thread running or its messages behind.
   defp guarded(event, run) do
     handle(event, run)
   catch
-    :throw, {Feed, kind, reason, stacktrace} ->
-      give_up(event, %{run | feed: nil})
-      :erlang.raise(kind, reason, stacktrace)
+    :throw, {Feed, number, kind, reason, stacktrace} ->
+      run = %{run | feed: nil}
+      give_up(event, run)
+      fail(kind, reason, stacktrace, {:data, length(run.history) + 1, number}, run)
 
     kind, reason ->
       give_up(event, run)
-      :erlang.raise(kind, reason, __STACKTRACE__)
+      fail(kind, reason, __STACKTRACE__, {:callback, elem(event, 0), epoch(event, run)}, run)
   end
+
+  defp fail(:error, reason, stacktrace, cause, run) do
+    error = Exception.normalize(:error, reason, stacktrace)
+    history = Enum.reverse(run.history)
+    error = error |> Failure.error(cause) |> Failure.with_model(trained(run), history)
+    :erlang.raise(:error, error, stacktrace)
+  end
+
+  defp fail(kind, reason, stacktrace, _cause, _run), do: :erlang.raise(kind, reason, stacktrace)
+
+  defp epoch({_name, %{epoch: epoch}}, _run), do: epoch
+  defp epoch(_event, run), do: length(run.history) + 1
 
   defp give_up(event, run) do
     unless last?(event), do: abandon(run)
@@ -119,15 +139,23 @@ defmodule ExBurn.Training.Run do
   end
 
   defp handle({:epoch, event}, run) do
-    entry = History.entry(event, run.names)
+    [entry | _before] = run.history
     info = Map.merge(entry, Map.take(event, [:seconds, :samples, :skipped]))
     Telemetry.epoch(info, entry, event.steps, run.options.epochs)
-    run = %{run | history: [entry | run.history], progress: Progress.epoch(run.progress, info)}
+    run = %{run | progress: Progress.epoch(run.progress, info)}
     info = Map.put(info, :next_learning_rate, base_rate(run, entry.epoch + 1))
-    info = Map.put(info, :checkpoint, &Checkpoint.write(&1, snapshot(run)))
+    info = Map.put(info, :checkpoint, &Checkpoint.write(&1, snapshot(run, nil)))
     {verdict, rate, run} = notify(run, :epoch, info)
     Error.unwrap!(NIF.train_continue(run.handle, answer(verdict, rate, run.rate)))
     {:cont, %{run | feed: run.feed && Feed.rewind(run.feed), rate: rate}}
+  end
+
+  defp handle({:pause, %{epoch: epoch, means: means}}, run) do
+    step = means.batches + means.skipped
+    write = &Checkpoint.write(&1, snapshot(run, means))
+    {_verdict, _rate, run} = notify(run, :step, %{epoch: epoch, step: step, checkpoint: write})
+    Error.unwrap!(NIF.train_continue(run.handle, :continue))
+    {:cont, run}
   end
 
   defp handle({:want_batches, count}, run), do: {:cont, feed(run, count)}
@@ -138,17 +166,22 @@ defmodule ExBurn.Training.Run do
 
   defp handle({:failed, failure}, run) do
     error = Error.from_native(failure)
-    more = %{model: trained(run), history: Enum.reverse(run.history)}
-    raise %{error | details: error.details |> named_parameter(run.model) |> Map.merge(more)}
+    raise %{error | details: error.details |> named_parameter(run.model) |> named_batch()}
   end
+
+  # Every batch is a step of its epoch, those that are left out too.
+  defp named_batch(%{step: step} = details), do: Map.put(details, :batch, step)
+  defp named_batch(details), do: details
 
   # The engine knows parameters by number.
   defp named_parameter(%{parameter: number, message: message} = details, model)
        when number != nil do
     {trainable, _rest} = Step.arguments(model)
-    name = trainable |> Enum.at(number) |> elem(0) |> State.name()
+    path = trainable |> Enum.at(number) |> elem(0)
+    name = State.name(path)
+    layer = path |> Enum.drop(-1) |> State.name()
     message = String.replace(message, "the gradient is", "the gradient of #{name} is")
-    %{details | parameter: name, message: message}
+    Map.merge(details, %{parameter: name, layer: layer, message: message})
   end
 
   defp named_parameter(details, _model), do: details
@@ -177,10 +210,11 @@ defmodule ExBurn.Training.Run do
   defp answer(:cont, rate, rate), do: :continue
   defp answer(:cont, rate, _before), do: {:learning_rate, rate}
 
-  defp snapshot(run) do
+  # `means` say where in an epoch it is, `nil` after one.
+  defp snapshot(run, means) do
     state = Error.unwrap!(NIF.train_optimizer_state(run.handle))
     model = run |> trained() |> Job.put_optimizer_state(state)
-    %{model: model, options: run.options, history: Enum.reverse(run.history)}
+    %{model: model, options: run.options, history: Enum.reverse(run.history), means: means}
   end
 
   defp trained(%{handle: nil, model: model}), do: model
@@ -209,6 +243,14 @@ defmodule ExBurn.Training.Run do
   end
 
   defp give(run, batch) do
+    fit(run, batch)
+  rescue
+    error ->
+      cause = {:batch, length(run.history) + 1, run.feed.taken}
+      reraise Failure.error(error, cause), __STACKTRACE__
+  end
+
+  defp fit(run, batch) do
     data = Data.new!(batch, run.model, :fit)
     {step, run} = step(run, Data.templates(data, data.rows))
     Step.check_targets!(step, run.model, data.y, :fit)

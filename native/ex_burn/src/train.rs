@@ -44,6 +44,7 @@
 //!   weight_decay: float,          # share of each parameter that is added to its gradient
 //!   accumulate: pos_integer,      # batches that make a step; their gradients are averaged over all rows
 //!   skip_non_finite: boolean,     # leaves batches out whose loss or gradient is not finite
+//!   pause_every: pos_integer | nil,    # batches of an epoch between two :pause events
 //!   progress: boolean             # whether :progress events are sent
 //! }
 //! job = %{
@@ -55,6 +56,7 @@
 //!   validation: [tensor] | nil,
 //!   update: executable | nil,     # an optimizer as a program: params ++ gradients ++ state -> params ++ state
 //!   optimizer_state: {count, slots} | nil   # from train_optimizer_state; nil starts afresh; of an update program {0, [state]}
+//!   means: means | nil            # of a :pause event: the first epoch goes on behind it; a run that is fed gets what follows
 //! }
 //! ```
 //!
@@ -73,7 +75,7 @@
 //! train_continue(handle, :continue | {:learning_rate, float} | :halt) -> boolean
 //! ```
 //!
-//! Answers an `:epoch` event. False when the run is over; an error when no epoch waits.
+//! Answers an `:epoch` or `:pause` event. False when the run is over; an error when neither waits.
 //!
 //! ```text
 //! train_stop(handle) -> boolean
@@ -87,7 +89,7 @@
 //! ```
 //!
 //! The values after the last good step, at any time, also after the end; a step is good when the loss after it is finite.
-//! While an epoch waits for its answer the two fit together. `slots` has one list for each of the optimizer's moments (sgd:
+//! While an epoch or a pause waits for its answer the two fit together. `slots` has one list for each of the optimizer's moments (sgd:
 //! none, or the trace; adam: mu and nu), with one tensor for each parameter; of an update program, one list with its state. Memory is shared, not copied, until the next step.
 //!
 //! # Messages
@@ -98,6 +100,7 @@
 //! {:progress, %{epoch: n, step: n, steps: n | nil, loss: number, metrics: [number], samples_per_second: number}}
 //! {:epoch, %{epoch: n, loss: number, metrics: [number], val_loss: number | nil, val_metrics: [number] | nil,
 //!            learning_rate: float, seconds: float, steps: n, samples: n, skipped: n}}
+//! {:pause, %{epoch: n, means: %{sums: [bits], samples: n, batches: n, skipped: n}}}
 //! {:want_batches, n}
 //! {:done, :finished | :halted | :stopped}
 //! {:failed, {kind, map}}

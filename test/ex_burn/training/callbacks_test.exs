@@ -90,14 +90,16 @@ defmodule ExBurn.Training.CallbacksTest do
     refute_received {:ex_burn_train, _, _}
   end
 
-  test "an exception in a callback reaches the caller as it is, and nothing is left behind" do
+  test "an exception in a callback ends the run, what is thrown passes, and nothing is left behind" do
     for {event, opts} <- [{:epoch, []}, {:batch, []}, {:end, [epochs: 1]}] do
       raising = fn
         {^event, _}, _state -> raise KeyError, key: :oops
         _event, state -> {:cont, state}
       end
 
-      assert_raise KeyError, ~r/oops/, fn -> fit([raising], opts) end
+      assert_raise Error, ~r/^fit: a callback .* raised KeyError: .*oops/, fn ->
+        fit([raising], opts)
+      end
 
       assert catch_throw(
                fit([

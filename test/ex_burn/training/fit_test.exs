@@ -103,7 +103,10 @@ defmodule ExBurn.Training.FitTest do
 
     stream = Stream.resource(fn -> 0 end, next, fn _ -> send(test, :closed) end)
 
-    assert_raise KeyError, ~r/broken/, fn -> Training.fit(line(), stream, @quiet) end
+    assert_raise ExBurn.Error, ~r/the data raised KeyError: .*broken/, fn ->
+      Training.fit(line(), stream, @quiet)
+    end
+
     assert_received :closed
     refute_received _
 

@@ -69,7 +69,7 @@ defmodule ExBurn.Training.OwnerTest do
 
     pid =
       spawn_link(fn ->
-        assert_raise RuntimeError, "no", fn -> train(raising) end
+        assert_raise ExBurn.Error, ~r/raised RuntimeError: no/, fn -> train(raising) end
         :erlang.garbage_collect()
         send(test, {:raised, Process.info(self(), :message_queue_len)})
         receive do: (:stop -> :ok)

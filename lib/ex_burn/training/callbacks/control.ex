@@ -149,30 +149,66 @@ defmodule ExBurn.Training.Callbacks.Control do
     do: {:learning_rate, max(rate * factor, min(opts.min_lr, rate)), state}
 
   @doc """
-  Writes a checkpoint after each epoch whose number `every` divides, to the directory `dir`, which is made if it is not
-  there: see `ExBurn.Training.Checkpoint`.
+  Writes a checkpoint after each epoch whose number `every` divides, or with `{every, :steps}` after each so many batches
+  within an epoch, to the directory `dir`, which is made if it is not there: see `ExBurn.Training.Checkpoint`.
+
+  Where gradients of several batches make a step, it is written behind the next batch that ends one.
 
   ## Options
 
     * `:keep` - (positive integer) how many of the newest are kept, or `:all`. Defaults to `:all`
 
   """
-  @spec checkpoint(pos_integer(), Path.t(), keyword()) :: Callbacks.t()
+  @spec checkpoint(pos_integer() | {pos_integer(), :steps}, Path.t(), keyword()) :: Callbacks.t()
   def checkpoint(every, dir, opts \\ []) do
-    positive!(:checkpoint_callback, :every, every)
     opts = Options.validate!(:checkpoint_callback, opts, keep: :all)
     if opts[:keep] != :all, do: positive!(:checkpoint_callback, :keep, opts[:keep])
 
+    case every do
+      {steps, :steps} ->
+        positive!(:checkpoint_callback, :every, steps)
+        within_epochs(steps, dir, opts[:keep])
+
+      epochs ->
+        positive!(:checkpoint_callback, :every, epochs)
+        after_epochs(epochs, dir, opts[:keep])
+    end
+  end
+
+  defp after_epochs(every, dir, keep) do
     fn
       {:epoch, %{epoch: epoch} = info}, state when rem(epoch, every) == 0 ->
-        make_dir!(dir)
-        info.checkpoint.(Checkpoint.path(dir, epoch))
-        Checkpoint.prune(dir, opts[:keep])
+        write(info, dir, Checkpoint.path(dir, epoch), keep)
         {:cont, state}
 
       _event, state ->
         {:cont, state}
     end
+  end
+
+  # Other callbacks may want a run to pause more often. The state is where it was written last.
+  defp within_epochs(every, dir, keep) do
+    fn
+      {:pauses, _info}, _state ->
+        {:every, every}
+
+      {:step, %{epoch: epoch, step: step} = info}, state ->
+        due? = div(step, every) > div(last_step(state, epoch), every)
+        if due?, do: write(info, dir, Checkpoint.path(dir, epoch - 1, step), keep)
+        {:cont, if(due?, do: {epoch, step}, else: state)}
+
+      _event, state ->
+        {:cont, state}
+    end
+  end
+
+  defp last_step({epoch, step}, epoch), do: step
+  defp last_step(_state, _epoch), do: 0
+
+  defp write(info, dir, path, keep) do
+    make_dir!(dir)
+    info.checkpoint.(path)
+    Checkpoint.prune(dir, keep)
   end
 
   defp make_dir!(dir) do

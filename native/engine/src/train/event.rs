@@ -1,5 +1,6 @@
 //! What a run tells its owner.
 
+use super::means::Means;
 use crate::error::Error;
 
 /// Told by a run, from its thread.
@@ -9,6 +10,13 @@ pub enum Event {
     Progress(Progress),
     /// An epoch is over; the run waits for an [`Answer`](super::Answer).
     Epoch(EpochReport),
+    /// Within an epoch, see [`Config::pause_every`](super::Config); the run waits for an [`Answer`](super::Answer).
+    Pause {
+        /// Epoch, from 1.
+        epoch: usize,
+        /// What makes a later run go on from here.
+        means: Means,
+    },
     /// The owner may feed so many batches more in this epoch.
     WantBatches(usize),
     /// The run is over. Nothing follows.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::data::{Dataset, leading};
+use super::means::Means;
 use super::model::Model;
 use super::optimizer::{Adam, Clip, Optimizer, OptimizerState, Rule};
 use crate::error::{Error, Result};
@@ -53,6 +54,9 @@ pub struct Config {
     pub accumulate: usize,
     /// Whether a batch whose loss or gradient is not finite is left out; else it ends the run.
     pub skip_non_finite: bool,
+    /// After each so many batches of an epoch [`Event::Pause`](super::Event::Pause) is told, as soon as no gradients wait for
+    /// a step.
+    pub pause_every: Option<usize>,
     /// Whether [`Event::Progress`](super::Event::Progress) is told.
     pub progress: bool,
 }
@@ -74,6 +78,7 @@ impl Default for Config {
             weight_decay: 0.0,
             accumulate: 1,
             skip_non_finite: false,
+            pause_every: None,
             progress: false,
         }
     }
@@ -102,6 +107,8 @@ pub struct Job {
     pub update: Option<Arc<Executable>>,
     /// The optimizer's memory from an earlier run, or the one that an update program starts from.
     pub optimizer_state: Option<OptimizerState>,
+    /// Where in the first epoch a resumed run goes on; batches that are fed are those that follow.
+    pub means: Option<Means>,
 }
 
 /// Types of the parameters and the states, which every program takes first.
@@ -126,6 +133,7 @@ pub(super) struct Checked {
     pub(super) model: Model,
     pub(super) data: Option<Rows>,
     pub(super) validation: Option<Rows>,
+    pub(super) means: Option<Means>,
 }
 
 impl Config {
@@ -135,6 +143,7 @@ impl Config {
         expect(first_epoch > 0, "the first epoch is 0; they count from 1")?;
         expect(first_epoch <= epochs, format!("the first epoch is {first_epoch}, but the last one is {epochs}"))?;
         expect(batch_size > 0, "the batch size is 0; it must be at least 1")?;
+        expect(self.pause_every != Some(0), "pause_every is 0; it must be at least 1")?;
         expect(self.accumulate > 0, "accumulate is 0; a step takes at least 1 batch")?;
         check_learning_rate(learning_rate)?;
         self.clip().check()
@@ -168,7 +177,7 @@ impl Job {
         let validation = rows("validation data", self.validation, &self.evaluations, &[])?;
         let optimizer = optimizer(config.optimizer, self.update, &params, self.optimizer_state)?;
         let model = Model::new(params, self.states, optimizer, config.clip(), config.accumulate);
-        Ok(Checked { model, data, validation, signature })
+        Ok(Checked { model, data, validation, means: self.means, signature })
     }
 }
 

@@ -2,13 +2,17 @@
 
 use crate::error::{Error, Result};
 
-/// Means of the loss and the metrics over the batches so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Means {
-    sums: Vec<f64>,
-    samples: usize,
-    batches: usize,
-    skipped: usize,
+/// Means of the loss and the metrics over an epoch's batches so far. They say where in the epoch a run stands, too.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Means {
+    /// Of the loss and of each metric, each weighted by the rows of its batch.
+    pub sums: Vec<f64>,
+    /// Rows seen.
+    pub samples: usize,
+    /// Batches that count.
+    pub batches: usize,
+    /// Batches left out.
+    pub skipped: usize,
 }
 
 impl Means {
@@ -44,6 +48,11 @@ impl Means {
 
     pub(super) fn batches(&self) -> usize {
         self.batches
+    }
+
+    /// Batches that the epoch is past.
+    pub(super) fn done(&self) -> usize {
+        self.batches + self.skipped
     }
 
     /// The mean loss and the mean metrics; the loss is NaN when nothing was added.

@@ -65,6 +65,11 @@ impl Model {
         Ok(())
     }
 
+    /// Whether no gradients wait for a step.
+    pub(super) fn settled(&self) -> bool {
+        self.sum.batches == 0
+    }
+
     /// Takes the last step back; the optimizer's memory stays where it is.
     pub(super) fn step_back(&mut self) {
         let (params, states) = &mut self.before;

@@ -28,6 +28,8 @@ pub(super) struct Run<O> {
     pub(super) control: Arc<Control>,
     pub(super) data: Option<Rows>,
     pub(super) validation: Option<Rows>,
+    /// Where in the first epoch a resumed run goes on.
+    pub(super) means: Option<Means>,
     pub(super) observer: O,
     /// The batch of the last step.
     pub(super) last: Option<Batch>,
@@ -51,16 +53,26 @@ impl<O: Observer> Run<O> {
     pub(super) fn epochs(&mut self) -> Result<Ending> {
         for epoch in self.config.first_epoch..=self.config.epochs {
             let Some(report) = self.epoch(epoch)? else { return Ok(Ending::Stopped) };
-            self.control.expect_answer();
-            self.observer.event(Event::Epoch(report));
-            match self.control.wait_answer() {
-                Some(Answer::Continue) => {}
-                Some(Answer::LearningRate(rate)) => self.config.learning_rate = rate,
-                Some(Answer::Halt) => return Ok(Ending::Halted),
-                None => return Ok(Ending::Stopped),
+            if let Some(ending) = self.ask(Event::Epoch(report)) {
+                return Ok(ending);
             }
         }
         Ok(Ending::Finished)
+    }
+
+    /// Tells the owner something and waits for the answer, which may end the run.
+    fn ask(&mut self, event: Event) -> Option<Ending> {
+        self.control.expect_answer();
+        self.observer.event(event);
+        match self.control.wait_answer() {
+            Some(Answer::Continue) => None,
+            Some(Answer::LearningRate(rate)) => {
+                self.config.learning_rate = rate;
+                None
+            }
+            Some(Answer::Halt) => Some(Ending::Halted),
+            None => Some(Ending::Stopped),
+        }
     }
 
     /// `None` when stopped.
@@ -87,15 +99,20 @@ impl<O: Observer> Run<O> {
 
     /// Means over the steps of an epoch; `None` when stopped.
     fn steps(&mut self, epoch: usize, started: Instant) -> Result<Option<Means>> {
-        let mut means = Means::default();
+        let mut means = self.means.take().unwrap_or_default();
         let mut told = started;
-        let mut batches = self.batches(epoch);
+        let mut due = false;
+        let mut batches = self.batches(epoch, means.done());
         loop {
-            let place = Place { epoch, step: means.batches() + means.skipped() + 1 };
+            let place = Place { epoch, step: means.done() + 1 };
             match self.next(&mut batches)? {
                 Next::Batch(batch) => {
                     self.take(batch, place, &mut means)?;
                     self.tell_progress(place, &means, started, &mut told);
+                    if self.pauses(place, &mut due) && self.ask(Event::Pause { epoch, means: means.clone() }).is_some()
+                    {
+                        return Ok(None);
+                    }
                 }
                 Next::End if means.batches() > 0 => {
                     self.model.lock().step(self.config.learning_rate)?;
@@ -110,6 +127,14 @@ impl<O: Observer> Run<O> {
                 Next::Stopped => return Ok(None),
             }
         }
+    }
+
+    /// Whether to pause behind the batch at `place`; `due` says whether that was put off.
+    fn pauses(&self, place: Place, due: &mut bool) -> bool {
+        *due |= self.config.pause_every.is_some_and(|every| place.step.is_multiple_of(every));
+        let now = *due && self.model.lock().settled();
+        *due &= !now;
+        now
     }
 
     /// Does a step and adds what it saw to `means`.
@@ -180,11 +205,13 @@ impl<O: Observer> Run<O> {
         Ok(Some(means))
     }
 
-    fn batches(&mut self, epoch: usize) -> Batches {
+    /// Those of an epoch behind the first `done`.
+    fn batches(&mut self, epoch: usize, done: usize) -> Batches {
         match &self.data {
             Some(rows) => {
                 let seed = self.config.shuffle.then_some(self.config.seed);
-                Batches::Memory { order: order(rows.dataset.rows(), seed, epoch), at: 0 }
+                let at = rows.dataset.rows().min(done * self.config.batch_size);
+                Batches::Memory { order: order(rows.dataset.rows(), seed, epoch), at }
             }
             None => {
                 self.control.open_feed();

@@ -79,6 +79,7 @@ impl Session {
             control: control.clone(),
             data: checked.data,
             validation: checked.validation,
+            means: checked.means,
             observer,
             last: None,
         };

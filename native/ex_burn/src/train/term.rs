@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ex_burn_engine::train::{Ending, EpochReport, Event, Job, OptimizerState, Progress};
+use ex_burn_engine::train::{Ending, EpochReport, Event, Job, Means, OptimizerState, Progress};
 use ex_burn_engine::{Result, Value, exec};
 use rustler::{Encoder, Env, NifMap, NifTaggedEnum, NifUnitEnum, ResourceArc, Term};
 
@@ -25,6 +25,28 @@ pub(super) struct JobTerm {
     validation: Option<Tensors>,
     update: Option<ResourceArc<Executable>>,
     optimizer_state: Option<(u64, List<Tensors>)>,
+    means: Option<MeansTerm>,
+}
+
+/// The sums by their bits, which Erlang's floats can't hold all of.
+#[derive(NifMap)]
+pub(super) struct MeansTerm {
+    sums: Vec<u64>,
+    samples: usize,
+    batches: usize,
+    skipped: usize,
+}
+
+impl From<MeansTerm> for Means {
+    fn from(MeansTerm { sums, samples, batches, skipped }: MeansTerm) -> Self {
+        Self { sums: sums.into_iter().map(f64::from_bits).collect(), samples, batches, skipped }
+    }
+}
+
+impl From<Means> for MeansTerm {
+    fn from(Means { sums, samples, batches, skipped }: Means) -> Self {
+        Self { sums: sums.into_iter().map(f64::to_bits).collect(), samples, batches, skipped }
+    }
 }
 
 impl JobTerm {
@@ -43,6 +65,7 @@ impl JobTerm {
             validation: some(self.validation)?,
             update: self.update.map(|program| program.0.clone()),
             optimizer_state: self.optimizer_state.map(state).transpose()?,
+            means: self.means.map(Means::from),
         })
     }
 }
@@ -56,6 +79,7 @@ fn executables(resources: &[ResourceArc<Executable>]) -> Vec<Arc<exec::Executabl
 pub(super) enum EventTerm {
     Progress(ProgressTerm),
     Epoch(EpochTerm),
+    Pause(PauseTerm),
     WantBatches(usize),
     Done(EndingTerm),
     Failed(NifError),
@@ -85,6 +109,13 @@ pub(super) struct EpochTerm {
     steps: usize,
     samples: usize,
     skipped: usize,
+}
+
+#[derive(NifMap)]
+#[rustler(encode)]
+pub(super) struct PauseTerm {
+    epoch: usize,
+    means: MeansTerm,
 }
 
 #[derive(NifUnitEnum)]
@@ -118,6 +149,7 @@ impl From<Event> for EventTerm {
         match event {
             Event::Progress(progress) => EventTerm::Progress(progress.into()),
             Event::Epoch(report) => EventTerm::Epoch(report.into()),
+            Event::Pause { epoch, means } => EventTerm::Pause(PauseTerm { epoch, means: means.into() }),
             Event::WantBatches(count) => EventTerm::WantBatches(count),
             Event::Done(ending) => EventTerm::Done(ending.into()),
             Event::Failed(error) => EventTerm::Failed(error.into()),

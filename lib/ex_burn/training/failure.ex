@@ -1,0 +1,81 @@
+defmodule ExBurn.Training.Failure do
+  @moduledoc """
+  What a run that fails raises: an `ExBurn.Error` that holds what was reached.
+
+  Its `details` have
+
+    * `:model` - the model after the last good step. A step counts as good when the loss after it was finite, or was not
+      looked at yet
+    * `:history` - the epochs that were completed
+    * `:epoch`, and `:batch`, the number of the batch in its epoch, where a batch was at fault: one that does not fit the
+      model, whose loss or gradient is not finite, or that the enumerable could not give
+    * `:layer` and `:parameter`, where a gradient is not finite
+    * `:error` - the exception of a callback, an enumerable or a layer, if it was not an `ExBurn.Error`
+
+  What is thrown, and exits, pass as they are. A process that is killed raises nothing: then the newest checkpoint has what
+  was reached, see `ExBurn.Training.restore/2`.
+  """
+
+  alias ExBurn.Error
+
+  @typedoc "What was at work: a batch, the enumerable before it gave that batch, or a callback after an event."
+  @type cause ::
+          {:batch | :data, pos_integer(), pos_integer()} | {:callback, atom(), pos_integer()}
+
+  @doc """
+  The error for an exception.
+
+  ## Examples
+
+      iex> cause = {:data, 2, 3}
+      iex> error = ExBurn.Training.Failure.error(%RuntimeError{message: "no file"}, cause)
+      iex> Exception.message(error)
+      "fit: batch 3 of epoch 2: the data raised RuntimeError: no file"
+      iex> {error.details.epoch, error.details.batch, error.details.error}
+      {2, 3, %RuntimeError{message: "no file"}}
+
+  """
+  @spec error(Exception.t(), cause()) :: Error.t()
+  def error(%Error{} = error, {:callback, _event, epoch}),
+    do: error |> with_message("") |> put(:epoch, epoch)
+
+  def error(%Error{} = error, {_what, epoch, batch} = cause) do
+    error = with_message(error, place(cause))
+    %{error | details: Map.merge(error.details, %{epoch: epoch, batch: batch})}
+  end
+
+  def error(exception, cause) do
+    raised = "#{inspect(exception.__struct__)}: #{one_line(Exception.message(exception))}"
+
+    %Error{op: :fit, reason: "#{who(cause)} raised #{raised}"}
+    |> error(cause)
+    |> put(:error, exception)
+  end
+
+  # Details are part of a message unless it is given.
+  defp with_message(%{op: op} = error, place) do
+    text = error |> Exception.message() |> String.replace_prefix("#{op}: ", "#{op}: #{place}")
+    put(error, :message, text)
+  end
+
+  defp put(error, key, value), do: %{error | details: Map.put(error.details, key, value)}
+
+  defp place({_what, epoch, batch}), do: "batch #{batch} of epoch #{epoch}: "
+
+  defp who({:data, _epoch, _batch}), do: "the data"
+  defp who({:batch, _epoch, _batch}), do: "the model"
+  defp who({:callback, :epoch, epoch}), do: "a callback after epoch #{epoch}"
+  defp who({:callback, :done, _epoch}), do: "a callback at the end"
+  defp who({:callback, _event, epoch}), do: "a callback in epoch #{epoch}"
+
+  defp one_line(text), do: text |> String.split() |> Enum.join(" ")
+
+  @doc """
+  The error with the model and the history that the run has reached, unless it has them.
+  """
+  @spec with_model(Error.t(), ExBurn.Model.t(), [map()]) :: Error.t()
+  def with_model(%Error{} = error, model, history) do
+    reached = %{model: model, history: history, message: Exception.message(error)}
+    %{error | details: Map.merge(reached, error.details)}
+  end
+end
