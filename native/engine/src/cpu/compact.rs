@@ -1,17 +1,21 @@
 //! Copies of tensors in row-major order.
 
+use std::array::from_fn;
 use std::mem::MaybeUninit;
 
 use burn_flex::FlexTensor;
 
-use super::block::{build, put_all};
+use super::block::{build, put_all, vectorized};
+use super::map::write;
 use super::nest::Nest;
 use super::stored::{Stored, for_width, stored};
 
-/// Rows and columns of a square that is copied at a time when rows are not in the order of the memory: few enough for the
-/// lines of memory it touches to stay in the first cache.
-const ROWS: usize = 16;
-const COLUMNS: usize = 8;
+/// Rows and columns of a square that is copied at a time when rows are not in the order of the memory: of most types a line of
+/// memory each way, so that each line is written once.
+const SIDE: usize = 16;
+
+/// Rows that are copied together, so that neighbouring lines of memory are read one after the other.
+const ROWS: usize = 4 * SIDE;
 
 /// The same elements side by side in row-major order, in new memory.
 pub(crate) fn compact(tensor: &FlexTensor) -> FlexTensor {
@@ -48,41 +52,67 @@ fn copy_part<T: Stored>(source: &[T], nest: &Nest<1>, first: usize, part: &mut [
 
 /// Copies rows of `len` elements that lie `step` apart, each to a place from another.
 fn copy_rows<T: Stored>(source: &[T], step: isize, rows: &[(usize, usize)], len: usize, part: &mut [MaybeUninit<T>]) {
-    let neighbours = rows.len() == ROWS && rows.iter().enumerate().all(|(i, &(_, from))| from == rows[0].1 + i);
-    for column in (0..len).step_by(COLUMNS) {
-        let columns = COLUMNS.min(len - column);
-        if neighbours && columns == COLUMNS {
-            copy_square(source, step, rows, column, part);
-            continue;
-        }
-        for &(place, from) in rows {
-            let out = &mut part[place + column..][..columns];
-            let mut at = from as isize + step * column as isize;
-            for out in out {
-                out.write(source[at as usize]);
-                at += step;
-            }
+    for column in (0..len).step_by(SIDE) {
+        let columns = SIDE.min(len - column);
+        for rows in rows.chunks(SIDE) {
+            copy_columns(source, step, rows, column, columns, part);
         }
     }
 }
 
-/// Copies a square whose rows start at neighbours, so that its columns are read as they lie in memory.
-fn copy_square<T: Stored>(
+/// Copies some columns of at most [`SIDE`] rows.
+fn copy_columns<T: Stored>(
     source: &[T],
     step: isize,
     rows: &[(usize, usize)],
     column: usize,
+    columns: usize,
+    part: &mut [MaybeUninit<T>],
+) {
+    if columns == SIDE
+        && let Some(rows) = neighbours(rows)
+    {
+        return copy_square(source, step, rows, column, part);
+    }
+    for &(place, from) in rows {
+        let out = &mut part[place + column..][..columns];
+        let mut at = from as isize + step * column as isize;
+        for out in out {
+            out.write(source[at as usize]);
+            at += step;
+        }
+    }
+}
+
+/// The rows, when there are as many as in a square and they start at neighbours.
+fn neighbours(rows: &[(usize, usize)]) -> Option<&[(usize, usize); SIDE]> {
+    let rows: &[_; SIDE] = rows.try_into().ok()?;
+    rows.iter().enumerate().all(|(i, &(_, from))| from == rows[0].1 + i).then_some(rows)
+}
+
+/// Copies a square, whose columns are read as they lie in memory. It has so many rows, so that the compiler turns it in
+/// vectors.
+fn copy_square<T: Stored>(
+    source: &[T],
+    step: isize,
+    rows: &[(usize, usize); SIDE],
+    column: usize,
     part: &mut [MaybeUninit<T>],
 ) {
     let first = rows[0].1 as isize;
-    let square: [[T; ROWS]; COLUMNS] = std::array::from_fn(|i| {
-        let at = (first + step * (column + i) as isize) as usize;
-        std::array::from_fn(|row| source[at..at + ROWS][row])
-    });
-    for (row, &(place, _)) in rows.iter().enumerate() {
-        let out = &mut part[place + column..][..COLUMNS];
-        (0..COLUMNS).for_each(|i| {
-            out[i].write(square[i][row]);
-        });
-    }
+    vectorized(
+        #[inline(always)]
+        || {
+            let square: [[T; SIDE]; SIDE] = from_fn(|i| {
+                let at = (first + step * (column + i) as isize) as usize;
+                from_fn(|row| source[at..at + SIDE][row])
+            });
+            for row in 0..SIDE {
+                let out = &mut part[rows[row].0 + column..][..SIDE];
+                for i in 0..SIDE {
+                    write(&mut out[i], square[i][row]);
+                }
+            }
+        },
+    );
 }
