@@ -76,7 +76,9 @@ defmodule ExBurn.Training do
     * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.
       An epoch that is left with no batch ends the run. Defaults to `:stop`
     * `:gradients` - `:autodiff`, by Burn, or `:symbolic`, by Nx while the model is traced. Both are the same but for
-      rounding. Defaults to `:autodiff`
+      rounding, except in layers that loop (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like): the gradient that
+      Nx 0.13 derives there differs from that of the single steps and from finite differences, so give these `:autodiff` or
+      `unroll: :static`. Defaults to `:autodiff`
     * `:gradient_checkpointing` - `false`, which is all there is now: the backward pass finds everything it needs in memory
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
       is whole, in mid-epoch if it was written there, and starts anew where there is none. An enumerable is enumerated from

@@ -23,8 +23,9 @@ defmodule ExBurn.Training.Callbacks do
       callbacks after this one find it in `:next_learning_rate`
 
   Callbacks run in the process that called `fit`, one after the other. An exception in one ends the run with an
-  `ExBurn.Error` that holds it and the model, see `ExBurn.Training.Failure`. What a callback kept in its state is not in a checkpoint. The built-in ones are told of the start of a run,
-  and find in the history of a resumed one what they would have seen.
+  `ExBurn.Error` that holds it and the model, see `ExBurn.Training.Failure`. What a callback kept in its state is not in a
+  checkpoint. The built-in ones are told of the start of a run, and find in the history of a resumed one what they would
+  have seen.
   """
 
   alias ExBurn.Error

@@ -1,11 +1,11 @@
 defmodule ExBurn.Training.Checkpoint do
   @moduledoc """
-  What a run has reached after an epoch, or within one, in a file: `ExBurn.Training.checkpoint_callback/3` writes them, the option
-  `resume:` of `ExBurn.fit/3` goes on from one.
+  What a run has reached after an epoch, or within one, in a file: `ExBurn.Training.checkpoint_callback/3` writes them, the
+  option `resume:` of `ExBurn.fit/3` goes on from one.
 
   A checkpoint holds all parameters and states (running statistics, keys of dropout), the optimizer's memory and steps, the
-  number of the epoch, how many of its batches are done with the sums of their losses, and the history. The order of the rows depends on the seed and the epoch's number, the learning rate
-  on the schedule and the history, so a run that goes on from a checkpoint ends with the same bits as one that was not
+  number of the epoch, how many of its batches are done with the sums of their losses, and the history. The order of the rows
+  depends on the seed and the epoch's number, the learning rate on the schedule and the history, so a run that goes on from a checkpoint ends with the same bits as one that was not
   interrupted, on the same device. It must be given the same model, data and options; those that can be compared are.
 
   Files are written beside their place and renamed, so they are whole or not there. A file that was cut short later, or is

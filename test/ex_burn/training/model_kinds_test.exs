@@ -72,6 +72,23 @@ defmodule ExBurn.Training.ModelKindsTest do
     assert length(model.parameters) == 2
   end
 
+  # Nx derives another gradient from the loop than from the single steps, which are what Burn's is compared with.
+  for layer <- [:lstm, :gru] do
+    test "of #{layer} as a loop, by Burn, is that of the single steps" do
+      build = fn unroll ->
+        x = Axon.input("x", shape: {nil, 5, 3})
+        zeros = Axon.nx(x, &Nx.broadcast(0.0, {Nx.axis_size(&1, 0), 4}), name: "zeros")
+        state = if unquote(layer) == :lstm, do: {zeros, zeros}, else: {zeros}
+        {steps, _} = apply(Axon, unquote(layer), [x, state, 4, [unroll: unroll, name: "r"]])
+        steps |> Axon.flatten() |> Model.compile(loss: &weighted_sum/2, seed: 5)
+      end
+
+      data = {GradientCases.random({2, 5, 3}, 7), GradientCases.random({2, 20}, 8)}
+      want = gradients(build.(:static), data, &weighted_sum/2)
+      assert_relative(Training.compute_gradients(build.(:dynamic), data), want, 1.0e-5)
+    end
+  end
+
   # All outputs, so that every step counts.
   test "of conv_lstm as a loop, by Nx" do
     axon =

@@ -1,7 +1,7 @@
 //! Memory that is asked for before it is needed, by loops that compute more than processors foresee.
 
 /// Bytes that come at once.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// Lines that a processor's first cache waits for at a time; it does nothing else before it may ask for one more.
 const LINES: usize = 16;
@@ -21,9 +21,9 @@ pub(super) fn ask<T>(elements: &[T]) {
     (0..LINES).for_each(|line| prefetch(start.wrapping_add(line * LINE)));
 }
 
-/// Where a processor has no such instruction it guesses what comes next itself.
+/// Asks for one line. Where a processor has no such instruction it guesses what comes next itself.
 #[inline]
-fn prefetch(line: *const u8) {
+pub(super) fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction reads nothing, whatever the address.
     unsafe {

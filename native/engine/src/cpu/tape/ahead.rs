@@ -1,7 +1,6 @@
 //! Memory that is asked for before it is needed, so that it comes while the processor computes.
 
-/// Bytes that come at once.
-const LINE: usize = 64;
+use crate::cpu::ahead::{LINE, prefetch};
 
 /// Memory of a block, asked for in as many parts as the tape has steps that take time.
 pub(super) struct Ahead {
@@ -33,20 +32,8 @@ impl Ahead {
         for &(start, bytes) in &self.spans {
             let lines = bytes.div_ceil(LINE);
             let part = self.asked * lines / self.steps..(self.asked + 1) * lines / self.steps;
-            part.for_each(|line| ask(start.wrapping_add(line * LINE)));
+            part.for_each(|line| prefetch(start.wrapping_add(line * LINE)));
         }
         self.asked += 1;
     }
-}
-
-/// Asks for one line. Where a processor has no such instruction it guesses what comes next itself.
-#[inline]
-fn ask(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction reads nothing, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
