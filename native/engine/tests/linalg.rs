@@ -144,6 +144,52 @@ fn cholesky_factors() {
     }
 }
 
+/// A positive definite matrix whose largest elements are about `size`.
+fn sized(n: usize, size: f64) -> Vec<f64> {
+    let b = random(n, n);
+    let square = product(&b, &transposed(&b, n), n);
+    square.iter().zip(identity(n)).map(|(x, one)| (x + one) * size).collect()
+}
+
+/// Sizes whose squares are no numbers of the type.
+fn sizes(dtype: Type) -> &'static [f64] {
+    if dtype == Type::F32 { &[1e-30, 1e-18, 1e19, 1e30] } else { &[1e-250, 1e-160, 1e160, 1e250] }
+}
+
+#[test]
+fn factors_of_what_is_very_small_or_very_large() {
+    for (dtype, n) in [(Type::F32, 2), (Type::F32, 5), (Type::F64, 3), (Type::F64, 40)] {
+        for &size in sizes(dtype) {
+            let a = tensor(dtype, &[n, n], &sized(n, size));
+            let assert_restored = |what: &str, product: &[f64]| {
+                let scaled: Vec<f64> = product.iter().map(|x| x / size).collect();
+                assert_close(&format!("{what} {dtype} {n} {size:e}"), &scaled, &sized(n, 1.0), 1e-4);
+            };
+            let square: &[usize] = &[n, n];
+            let exact = Linalg::Qr(Qr { eps: 0.0, ..QR });
+            let qr = linalg(exact, &a, &[square; 2]);
+            assert_restored("q r", &product(&qr[0], &qr[1], n));
+            let l = linalg(Linalg::Cholesky, &a, &[square]).remove(0);
+            assert_restored("l l*", &product(&l, &transposed(&l, n), n));
+            let svd = linalg(Linalg::Svd(SVD), &a, &[square, &[n], square]);
+            let us: Vec<f64> = svd[0].iter().enumerate().map(|(at, u)| u * svd[1][at % n]).collect();
+            assert_restored("u s vt", &product(&us, &svd[2], n));
+        }
+    }
+}
+
+#[test]
+fn complex_systems_of_what_is_very_small_or_very_large() {
+    for size in [1e-250, 1e-160, 1e160, 1e250] {
+        let a = complex(Type::C128, &[[size, size], [0.0, 0.0], [size, 0.0], [0.0, size]]);
+        let a = run(Op::Reshape, &[a], &ty(Type::C128, &[2, 2]));
+        // (1 + i) x = 1 + i and x + i y = 1.
+        let b = complex(Type::C128, &[[size, size], [size, 0.0]]);
+        let x = try_linalg(Linalg::Solve, &[a, b], &[(Type::C128, vec![2])]).expect("a system");
+        assert_close(&format!("{size:e}"), &parts(&x[0]), &[1.0, 0.0, 0.0, 0.0], 1e-12);
+    }
+}
+
 #[test]
 fn a_matrix_that_is_not_positive_definite_has_no_cholesky_factor_and_does_not_spoil_its_batch() {
     for n in [2, 40] {

@@ -7,6 +7,7 @@ use num_complex::Complex64;
 use num_traits::NumAssign;
 
 use crate::cpu::Cell;
+use crate::cpu::complex::divide;
 
 /// A real or complex number of double precision.
 ///
@@ -38,6 +39,15 @@ pub(super) trait Field: ComplexField<Real = f64> + NumAssign + Cell + Debug {
 
     /// Each part multiplied with a real number.
     fn times(self, real: f64) -> Self;
+
+    /// The quotient, which overflows only if it is too large itself.
+    fn over(self, divisor: Self) -> Self;
+}
+
+/// The power of two that brings the largest of some numbers near 1 if its square is no normal number, else 1.
+pub(super) fn handy(largest: f64) -> f64 {
+    let usual = largest == 0.0 || !largest.is_finite() || (1e-100..1e100).contains(&largest);
+    if usual { 1.0 } else { (-largest.log2().floor().clamp(-1000.0, 1000.0)).exp2() }
 }
 
 impl Field for f64 {
@@ -66,6 +76,10 @@ impl Field for f64 {
     fn times(self, real: f64) -> Self {
         self * real
     }
+
+    fn over(self, divisor: Self) -> Self {
+        self / divisor
+    }
 }
 
 impl Field for Complex64 {
@@ -93,5 +107,9 @@ impl Field for Complex64 {
 
     fn times(self, real: f64) -> Self {
         self * real
+    }
+
+    fn over(self, divisor: Self) -> Self {
+        divide(self, divisor)
     }
 }

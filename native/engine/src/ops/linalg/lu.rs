@@ -91,7 +91,7 @@ fn eliminate<F: Field>(packed: &mut Mat<F>, k: usize, round: &impl Fn(F) -> F) {
     let pivot = packed[(k, k)];
     if !pivot.is_zero() {
         for i in k + 1..n {
-            packed[(i, k)] = round(packed[(i, k)] / pivot);
+            packed[(i, k)] = round(packed[(i, k)].over(pivot));
         }
     }
     for j in k + 1..n {

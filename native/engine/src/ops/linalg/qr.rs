@@ -2,7 +2,7 @@
 
 use faer::{Mat, MatRef};
 
-use super::field::Field;
+use super::field::{Field, handy};
 use super::{SMALL, is_finite, is_triangular, nan};
 
 /// `[Q, R]` with square `Q` if `complete`, else with as many columns as the shorter side of `a`.
@@ -45,12 +45,14 @@ fn reflected<F: Field>(a: MatRef<'_, F>, k: usize, eps: f64) -> (Mat<F>, Mat<F>)
 /// The unit vector `v` for which `x - 2 v (v* x)` has only its first element left; `None` if that holds for `x` already.
 fn mirror<F: Field>(x: &[F], eps: f64) -> Option<Vec<F>> {
     let square = |x: &[F]| x.iter().map(|x| x.magnitude().powi(2)).sum::<f64>();
+    let scale = handy(x.iter().map(|x| x.magnitude()).fold(0.0, f64::max));
+    let x: Vec<F> = x.iter().map(|x| x.times(scale)).collect();
     let below = square(&x[1..]);
     let norm = (below + x[0].magnitude().powi(2)).sqrt();
-    if norm == 0.0 || (!F::COMPLEX && below < eps) {
+    if norm == 0.0 || (!F::COMPLEX && below / scale / scale < eps) {
         return None;
     }
-    let mut v = x.to_vec();
+    let mut v = x.clone();
     v[0] = match x[0] {
         first if F::COMPLEX => first + first.phase().times(norm),
         first if first.re() <= 0.0 => first - F::of(norm),

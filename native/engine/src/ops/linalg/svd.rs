@@ -3,7 +3,7 @@
 use faer::{Mat, MatRef};
 
 use super::eigh::orientation;
-use super::field::Field;
+use super::field::{Field, handy};
 use super::{is_finite, nan};
 
 /// `[u, s, vt]` with `a = u diag(s) vt` and `s` falling; `u` and `vt` are square if `full`, else as narrow as `s`.
@@ -20,7 +20,9 @@ pub(super) fn svd<F: Field>(a: MatRef<'_, F>, full: bool, epsilon: f64) -> Vec<M
     if is_zero(a) {
         return vec![Mat::identity(m, wide), Mat::zeros(k, 1), Mat::identity(high, n)];
     }
-    let decomposed = is_finite(a).then(|| if full { a.svd() } else { a.thin_svd() }.ok()).flatten();
+    let scale = handy(a.norm_max());
+    let scaled = Mat::from_fn(m, n, |i, j| a[(i, j)].times(scale));
+    let decomposed = is_finite(a).then(|| if full { scaled.svd() } else { scaled.thin_svd() }.ok()).flatten();
     let Some(svd) = decomposed else { return vec![nan(m, wide), nan(k, 1), nan(high, n)] };
     let (mut u, mut v) = (svd.U().to_owned(), svd.V().to_owned());
     for j in 0..k {
@@ -30,7 +32,7 @@ pub(super) fn svd<F: Field>(a: MatRef<'_, F>, full: bool, epsilon: f64) -> Vec<M
     }
     let values = svd.S().column_vector();
     let least = m.max(n) as f64 * epsilon * values[0].re();
-    let s = Mat::from_fn(k, 1, |i, _| if values[i].re() > least { values[i] } else { F::of(0.0) });
+    let s = Mat::from_fn(k, 1, |i, _| if values[i].re() > least { values[i].times(1.0 / scale) } else { F::of(0.0) });
     vec![u, s, Mat::from_fn(high, n, |i, j| v[(j, i)].conjugate())]
 }
 

@@ -37,7 +37,7 @@ fn substitute<F: Field>(a: MatRef<'_, F>, lower: bool, x: &mut Mat<F>) {
     for column in 0..x.ncols() {
         for (known, &i) in order.iter().enumerate() {
             let sum = order[..known].iter().fold(F::zero(), |sum, &k| a[(i, k)] * x[(k, column)] + sum);
-            x[(i, column)] = (x[(i, column)] - sum) / a[(i, i)];
+            x[(i, column)] = (x[(i, column)] - sum).over(a[(i, i)]);
         }
     }
 }

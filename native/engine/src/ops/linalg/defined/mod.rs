@@ -40,7 +40,7 @@ pub(super) fn decompose_f32(op: &Linalg, operands: &[MatRef<'_, f64>]) -> Result
         return decompose(op, operands, SINGLE);
     }
     match op {
-        Linalg::Cholesky => Ok(vec![cholesky::cholesky(a)]),
+        Linalg::Cholesky => cholesky(a).map_or_else(|| decompose(op, operands, SINGLE), Ok),
         Linalg::Determinant => Ok(vec![Mat::from_fn(1, 1, |_, _| determinant(a, round))]),
         Linalg::Lu => Ok(Lu::by_columns(a, round).factors().into()),
         Linalg::Solve => Ok(vec![Lu::by_columns(a, round).solve(operands[1], round)?]),
@@ -52,16 +52,31 @@ pub(super) fn decompose_f32(op: &Linalg, operands: &[MatRef<'_, f64>]) -> Result
     }
 }
 
-/// How far the product of the factors may be from the matrix.
-const QR_TOLERANCE: f64 = 1e-6;
+/// How far the product of factors may be from the matrix.
+const PRODUCT_TOLERANCE: f64 = 1e-6;
+
+/// Whether `product` is `a`, from the diagonal down. A NaN in it is not.
+fn restores_lower(product: &Mat<f64>, a: MatRef<'_, f64>) -> bool {
+    let off = PRODUCT_TOLERANCE * a.norm_max();
+    (0..a.ncols()).all(|j| (j..a.nrows()).all(|i| (product[(i, j)] - a[(i, j)]).abs() <= off))
+}
+
+/// `None` where the definition misses the matrix: it adds a threshold to what it divides by, and takes what is below it for
+/// 0, which is much where all elements are small.
+fn cholesky(a: MatRef<'_, f64>) -> Option<Vec<Mat<f64>>> {
+    let l = cholesky::cholesky(a);
+    let right = l.has_nan() || restores_lower(&(&l * l.transpose()), a);
+    right.then(|| vec![l])
+}
 
 /// `None` where the definition misses the matrix: it subtracts squares, of which no digit is left when a column is almost
-/// on its axis.
+/// on its axis, and which `f32` can't hold when elements are large.
 fn qr(a: MatRef<'_, f64>, attrs: &Qr) -> Option<Vec<Mat<f64>>> {
     let [q, r] = qr::qr(a, attrs.mode, round(attrs.eps));
     // The definition of singular values counts on what rounding has left below the diagonal; nobody else does.
     let r = Mat::from_fn(r.nrows(), r.ncols(), |i, j| if i <= j { r[(i, j)] } else { 0.0 });
-    let right = (&q * &r - a).norm_max() <= QR_TOLERANCE * a.norm_max();
+    let off = &q * &r - a;
+    let right = !off.has_nan() && off.norm_max() <= PRODUCT_TOLERANCE * a.norm_max();
     right.then(|| vec![q, r])
 }
 
