@@ -38,6 +38,55 @@ fn functions_answer_principal_values() {
     }
 }
 
+/// The values of a function of complex numbers of 64 bits each.
+fn values(op: Unary, x: &[[f64; 2]]) -> Vec<f64> {
+    parts(&run(Op::Unary(op), &[complex(Type::C128, x)], &ty(Type::C128, &[x.len()])))
+}
+
+#[test]
+fn tangents_far_out_are_1() {
+    for x in [50.0, 400.0, 1e19, 1e300] {
+        assert_close("tanh", &values(Unary::Tanh, &[[x, 1.0], [-x, 1.0]]), &[1.0, 0.0, -1.0, 0.0], 1e-40);
+        assert_close("tan", &values(Unary::Tan, &[[1.0, x], [1.0, -x]]), &[0.0, 1.0, 0.0, -1.0], 1e-40);
+    }
+    assert_eq!(values(Unary::Sigmoid, &[[-1000.0, 1.0], [1000.0, 1.0]])[..3], [0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn tangents_join_where_the_formula_changes() {
+    for im in [0.0, 1.0, -2.0] {
+        let got = values(Unary::Tanh, &[[22.0, im], [22.0 + 1e-9, im]]);
+        assert_close("real parts", &got[..1], &got[2..3], 1e-15);
+        assert!((got[1] - got[3]).abs() <= 1e-8 * got[1].abs(), "{got:?}");
+    }
+}
+
+#[test]
+fn a_real_number_stays_real_when_it_overflows() {
+    let large = f64::INFINITY;
+    assert_eq!(values(Unary::Exp, &[[800.0, 0.0]]), [large, 0.0]);
+    assert_eq!(values(Unary::Sinh, &[[-800.0, 0.0]]), [-large, 0.0]);
+    assert_eq!(values(Unary::Cosh, &[[-800.0, 0.0]]), [large, 0.0]);
+    assert_eq!(values(Unary::Sin, &[[0.0, 800.0]]), [0.0, large]);
+    assert_eq!(values(Unary::Cos, &[[0.0, 800.0]]), [large, 0.0]);
+}
+
+#[test]
+fn results_below_the_largest_number_are_found() {
+    // e^710 is too large, e^710 / 2 and e^710 times a small sine are not.
+    let half = 709f64.exp() / 2.0 * std::f64::consts::E;
+    let cases = [
+        (Unary::Sinh, [710.0, 0.0], 0, half),
+        (Unary::Cosh, [-710.0, 0.0], 0, half),
+        (Unary::Exp, [710.0, 1e-9], 1, half * 2e-9),
+        (Unary::Sin, [1e-9, 710.0], 0, half * 1e-9),
+    ];
+    for (op, x, part, want) in cases {
+        let got = values(op, &[x])[part];
+        assert!((got / want - 1.0).abs() < 1e-12, "{op:?}: {got}, should be {want}");
+    }
+}
+
 #[test]
 fn parts_size_and_angle_are_real() {
     let x = complex(Type::C64, &[[3.0, 4.0], [0.0, -1.0]]);

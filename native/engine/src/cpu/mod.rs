@@ -16,6 +16,7 @@ mod dot;
 mod few_rows;
 mod fold;
 mod folds;
+pub(crate) mod hyperbolic;
 mod kernel;
 mod lines;
 mod map;

@@ -3,6 +3,7 @@
 use num_complex::{Complex, Complex64};
 
 use crate::cpu::complex::{acos, acosh, asin, asinh, cbrt, divide, sqrt};
+use crate::cpu::hyperbolic::{cos, cosh, exp, sigmoid, sin, sinh, tan, tanh};
 use crate::cpu::{self, Cell, for_complex};
 use crate::error::Result;
 use crate::ops::{cast, unsupported};
@@ -38,21 +39,21 @@ fn function(op: Unary) -> Option<fn(Complex64) -> Complex64> {
         Unary::Atanh => Complex::atanh,
         Unary::Cbrt => cbrt,
         Unary::Conjugate => |z| z.conj(),
-        Unary::Cos => Complex::cos,
-        Unary::Cosh => Complex::cosh,
-        Unary::Exp => Complex::exp,
-        Unary::Expm1 => |z| z.exp() - 1.0,
+        Unary::Cos => cos,
+        Unary::Cosh => cosh,
+        Unary::Exp => exp,
+        Unary::Expm1 => |z| exp(z) - 1.0,
         Unary::Log => Complex::ln,
         Unary::Log1p => |z| (z + 1.0).ln(),
         Unary::Negate => |z| -z,
         Unary::Rsqrt => |z| divide(Complex::ONE, sqrt(z)),
         Unary::Sign => direction,
-        Unary::Sigmoid => |z| divide(Complex::ONE, 1.0 + (-z).exp()),
-        Unary::Sin => Complex::sin,
-        Unary::Sinh => Complex::sinh,
+        Unary::Sigmoid => sigmoid,
+        Unary::Sin => sin,
+        Unary::Sinh => sinh,
         Unary::Sqrt => sqrt,
-        Unary::Tan => Complex::tan,
-        Unary::Tanh => Complex::tanh,
+        Unary::Tan => tan,
+        Unary::Tanh => tanh,
         _ => return None,
     })
 }

@@ -1,0 +1,82 @@
+//! The exponential function of complex numbers and its relatives, whose results are right where e^x overflows on the way to
+//! them. Elsewhere they are num-complex's.
+
+use num_complex::Complex64;
+
+/// Beyond this, e^x overflows or will soon.
+const LARGE: f64 = 700.0;
+
+/// Beyond this, the hyperbolic tangent of x is 1 but for less than rounding.
+const FLAT: f64 = 22.0;
+
+/// The exponential function.
+pub(crate) fn exp(z: Complex64) -> Complex64 {
+    if z.re > LARGE && z.is_finite() { in_halves(z, 1.0) } else { z.exp() }
+}
+
+/// The hyperbolic sine.
+pub(crate) fn sinh(z: Complex64) -> Complex64 {
+    match z {
+        z if z.re.abs() <= LARGE || !z.is_finite() => z.sinh(),
+        z if z.re < 0.0 => -in_halves(-z, 0.5),
+        z => in_halves(z, 0.5),
+    }
+}
+
+/// The hyperbolic cosine.
+pub(crate) fn cosh(z: Complex64) -> Complex64 {
+    match z {
+        z if z.re.abs() <= LARGE || !z.is_finite() => z.cosh(),
+        z if z.re < 0.0 => in_halves(-z, 0.5),
+        z => in_halves(z, 0.5),
+    }
+}
+
+/// The sine: the hyperbolic one, a quarter turn away.
+pub(crate) fn sin(z: Complex64) -> Complex64 {
+    if z.im.abs() <= LARGE { z.sin() } else { turned_back(sinh(turned(z))) }
+}
+
+/// The cosine.
+pub(crate) fn cos(z: Complex64) -> Complex64 {
+    if z.im.abs() <= LARGE { z.cos() } else { cosh(turned(z)) }
+}
+
+/// The hyperbolic tangent.
+pub(crate) fn tanh(z: Complex64) -> Complex64 {
+    if z.re.abs() <= FLAT || !z.is_finite() {
+        return z.tanh();
+    }
+    let (sin, cos) = z.im.sin_cos();
+    let fallen = (-z.re.abs()).exp();
+    Complex64::new(1f64.copysign(z.re), 4.0 * sin * cos * fallen * fallen)
+}
+
+/// The tangent.
+pub(crate) fn tan(z: Complex64) -> Complex64 {
+    if z.im.abs() <= FLAT { z.tan() } else { turned_back(tanh(turned(z))) }
+}
+
+/// 1 / (1 + e^-z).
+pub(crate) fn sigmoid(z: Complex64) -> Complex64 {
+    if z.re < -LARGE { exp(z) } else { super::complex::divide(Complex64::ONE, 1.0 + (-z).exp()) }
+}
+
+/// e^z times `scale`, with the root of the size twice, so that it overflows no earlier than the result. No sine times any
+/// size is none.
+fn in_halves(z: Complex64, scale: f64) -> Complex64 {
+    let root = (z.re / 2.0).exp();
+    let (sin, cos) = z.im.sin_cos();
+    let im = if sin == 0.0 { sin } else { root * (scale * sin) * root };
+    Complex64::new(root * (scale * cos) * root, im)
+}
+
+/// i z
+fn turned(z: Complex64) -> Complex64 {
+    Complex64::new(-z.im, z.re)
+}
+
+/// -i z
+fn turned_back(z: Complex64) -> Complex64 {
+    Complex64::new(z.im, -z.re)
+}
