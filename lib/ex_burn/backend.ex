@@ -392,10 +392,18 @@ defmodule ExBurn.Backend do
           reraise reason, __STACKTRACE__
 
         reason ->
-          reason = "the tensor is on #{node(ref)}, which does not answer: #{inspect(reason)}"
-          reraise Error, [op: op, reason: reason], __STACKTRACE__
+          reraise Error, [op: op, reason: unreachable(node(ref), reason)], __STACKTRACE__
       end
   end
+
+  # A reference from elsewhere keeps nothing alive; where its memory was freed it refers to nothing.
+  defp unreachable(node, {:exception, :badarg, [{NIF, _, _, _} | _]}) do
+    "the tensor was on #{node}, where no process holds it any more; " <>
+      "it lives as long as one on its own node has it"
+  end
+
+  defp unreachable(node, reason),
+    do: "the tensor is on #{node}, which does not answer: #{inspect(reason)}"
 
   @impl true
   def to_batched(out, t, opts) do

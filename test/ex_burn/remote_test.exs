@@ -59,6 +59,13 @@ defmodule ExBurn.RemoteTest do
     assert_raise Error, ~r/^to_pointer: the tensor is on #{node}/, fn -> Nx.to_pointer(t) end
   end
 
+  test "a tensor that nobody on its node holds any more is said to be gone", %{node: node} do
+    # The process that makes it there ends with the call.
+    t = :erpc.call(node, Nx, :iota, [{2}, [backend: ExBurn.Backend]])
+    message = ~r/^to_binary: the tensor was on #{node}, where no process holds it any more/
+    assert_raise Error, message, fn -> Nx.to_binary(t) end
+  end
+
   test "a node that is gone is named" do
     {peer, node} = peer()
     Process.flag(:trap_exit, true)
