@@ -45,6 +45,8 @@ defmodule ExBurn.Training do
     Vega
   }
 
+  @gradients [gradients: :autodiff, gradient_checkpointing: false]
+
   @type data ::
           {Nx.Container.t(), Nx.Container.t()}
           | {Nx.Container.t(), Nx.Container.t(), Nx.Tensor.t()}
@@ -79,7 +81,11 @@ defmodule ExBurn.Training do
       rounding, except in layers that loop (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like): the gradient that
       Nx 0.13 derives there differs from that of the single steps and from finite differences, so give these `:autodiff` or
       `unroll: :static`. Defaults to `:autodiff`
-    * `:gradient_checkpointing` - `false`, which is all there is now: the backward pass finds everything it needs in memory
+    * `:gradient_checkpointing` - with `false` the backward pass finds everything it needs in memory. With `true` the step is
+      cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with the root of
+      a model's depth, and a step takes about a third longer. The segments are chosen so that the least memory is needed;
+      `{:every, n}` makes them of `n` operations. Gradients are the same but for the order in which parts of them are added.
+      Not with `gradients: :symbolic`. Defaults to `false`
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
       is whole, in mid-epoch if it was written there, and starts anew where there is none. An enumerable is enumerated from
       its start, and the batches that are done are passed over. Then the history is that of the whole run
@@ -173,7 +179,7 @@ defmodule ExBurn.Training do
   ## Options
 
     * `:learning_rate` - (number) Defaults to the model's
-    * `:clip_value`, `:clip_norm`, `:weight_decay`, `:gradients` - as for `fit/3`
+    * `:clip_value`, `:clip_norm`, `:weight_decay`, `:gradients`, `:gradient_checkpointing` - as for `fit/3`
   """
   @spec train_step(Model.t(), data(), keyword()) :: {float(), Model.t()}
   def train_step(model, batch, opts \\ []) do
@@ -189,8 +195,8 @@ defmodule ExBurn.Training do
   defp step_options!(model, opts, op) do
     Model.expect!(model, op)
     rate = [learning_rate: model.learning_rate]
-    defaults = rate ++ [clip_value: nil, clip_norm: nil, weight_decay: 0.0, gradients: :autodiff]
-    opts = Options.validate!(opts, defaults, op)
+    clips = [clip_value: nil, clip_norm: nil, weight_decay: 0.0]
+    opts = Options.validate!(opts, rate ++ clips ++ @gradients, op)
     {%{model | gradients: opts.gradients}, opts}
   end
 
@@ -223,12 +229,12 @@ defmodule ExBurn.Training do
 
   ## Options
 
-    * `:gradients` - as for `fit/3`
+    * `:gradients`, `:gradient_checkpointing` - as for `fit/3`
   """
   @spec compute_gradients(Model.t(), data(), keyword()) :: %{String.t() => map()}
   def compute_gradients(model, batch, opts \\ []) do
     Model.expect!(model, :compute_gradients)
-    opts = Options.validate!(opts, [gradients: :autodiff], :compute_gradients)
+    opts = Options.validate!(opts, @gradients, :compute_gradients)
     model = %{model | gradients: opts.gradients}
     data = Data.new!(batch, model, :compute_gradients)
     step = Step.fetch!(model, :train, Data.templates(data, data.rows), :compute_gradients)
@@ -236,12 +242,15 @@ defmodule ExBurn.Training do
     {trainable, rest} = Step.arguments(model)
     inputs = Step.refs(trainable ++ rest ++ Data.tensors(data))
 
-    trainable |> Step.replace(gradients(model, step, length(trainable), inputs)) |> State.nest()
+    gradients = gradients(opts, step, length(trainable), inputs)
+    trainable |> Step.replace(gradients) |> State.nest()
   end
 
-  defp gradients(%{gradients: :autodiff}, step, count, inputs) do
+  defp gradients(%{gradients: :autodiff} = opts, step, count, inputs) do
+    checkpointing = Job.checkpointing(opts.gradient_checkpointing)
+
     step.program
-    |> NIF.train_gradients_dirty(count, inputs)
+    |> NIF.train_gradients_dirty(count, inputs, checkpointing)
     |> Error.unwrap!(:compute_gradients)
     |> elem(1)
   end

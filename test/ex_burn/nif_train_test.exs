@@ -50,6 +50,7 @@ defmodule ExBurn.NIFTrainTest do
         learning_rate: 0.125,
         optimizer: {:sgd, %{momentum: nil, nesterov: false}},
         gradients: :autodiff,
+        checkpointing: :off,
         clip_value: nil,
         clip_norm: nil,
         weight_decay: 0.0,
@@ -82,12 +83,12 @@ defmodule ExBurn.NIFTrainTest do
 
   test "answers outputs and gradients of one pass" do
     inputs = [tensor(3.0), tensor([0.0]), tensor([1.0, 2.0]), tensor([0.0, 0.0])]
-    {outputs, [gradient]} = ok!(NIF.train_gradients_dirty(program(2), 1, inputs))
+    {outputs, [gradient]} = ok!(NIF.train_gradients_dirty(program(2), 1, inputs, :off))
     assert Enum.map(outputs, &numbers/1) == [[45.0], [9.0], [1.0]]
     assert numbers(gradient) == [30.0]
 
     assert {:error, {:invalid, %{op: "compute_gradients"}}} =
-             NIF.train_gradients_dirty(program(2), 9, inputs)
+             NIF.train_gradients_dirty(program(2), 9, inputs, :off)
   end
 
   test "tells each epoch and waits for the answers" do

@@ -243,7 +243,7 @@ defmodule ExBurn.Hostile do
       {:program_run, [world.executable, captures, donated(world)]},
       {:program_run_dirty, [world.executable, captures, donated(world)]},
       {Enum.random([:program_resume, :program_resume_dirty]), [continuation(world), captures]},
-      {:train_gradients_dirty, [world.executable, Enum.random(0..3), captures]},
+      {:train_gradients_dirty, [world.executable, Enum.random(0..3), captures, :off]},
       {:template_any, [[{number(), program}]]},
       {:template_sizes, [[{Enum.random(0..3), program}]]},
       {:template_program, [json, Enum.random(0..3), captures]},
