@@ -23,6 +23,12 @@ defmodule ExBurn.Training do
   of batch that occurs is compiled once. A model of several inputs takes a map of them by name.
 
   A vector of weights of the rows may follow, `{x, y, weights}`, see `ExBurn.Training.Weights`.
+
+  ## Hooks
+
+  What `Axon.attach_hook/3` hangs on layers and `Nx.Defn.Kernel.hook/3` and `print_value/2` on values is called in the process
+  that called `fit`, once for each batch, while the thread waits: hooks of training in training, those of inference for
+  validation data. `compute_gradients/3`, `profile_step/3` and `ExBurn.predict/3` pass over hooks.
   """
 
   alias ExBurn.{Error, Model, NIF}
@@ -32,10 +38,9 @@ defmodule ExBurn.Training do
     Callbacks,
     Checkpoint,
     Data,
-    Feed,
+    Evaluation,
     History,
     Job,
-    Metric,
     Options,
     Plot,
     Profile,
@@ -131,45 +136,7 @@ defmodule ExBurn.Training do
   @spec evaluate(Model.t(), data() | Enumerable.t(data()), keyword()) :: %{
           atom() => History.value()
         }
-  def evaluate(model, data, opts \\ []) do
-    Model.expect!(model, :evaluate)
-    %{batch_size: size} = Options.validate!(opts, [batch_size: 32], :evaluate)
-    names = [:loss | Enum.map(model.metrics, &Metric.name/1)]
-
-    {sums, rows} =
-      data
-      |> batches!(model, size)
-      |> Enum.reduce({List.duplicate(0.0, length(names)), 0}, fn batch, {sums, rows} ->
-        values =
-          model |> evaluate_batch(batch) |> Enum.map(&(Nx.to_number(&1) |> weigh(batch.rows)))
-
-        {Enum.zip_with(sums, values, &add/2), rows + batch.rows}
-      end)
-
-    if rows == 0, do: raise(Error, op: :evaluate, reason: "the data is empty: it has no batches")
-    names |> Enum.zip(Enum.map(sums, &weigh(&1, 1 / rows))) |> Map.new()
-  end
-
-  defp batches!(rows, model, size) when is_tuple(rows),
-    do: rows |> Data.new!(model, :evaluate) |> Data.batches(size)
-
-  defp batches!(batches, model, _size) do
-    if Feed.batches?(batches),
-      do: Stream.map(batches, &Data.new!(&1, model, :evaluate)),
-      else: Data.new!(batches, model, :evaluate)
-  end
-
-  defp evaluate_batch(model, batch) do
-    step = Step.fetch!(model, :inference, Data.templates(batch, batch.rows), :evaluate)
-    Step.check_targets!(step, model, batch.y, :evaluate)
-    Step.evaluate(step, model, batch)
-  end
-
-  # Nx.to_number/1 answers an atom for what is not finite, and that swallows the sum.
-  defp weigh(value, weight) when is_number(value), do: value * weight
-  defp weigh(value, _weight), do: value
-  defp add(a, b) when is_number(a) and is_number(b), do: a + b
-  defp add(a, b), do: if(is_atom(a), do: a, else: b)
+  defdelegate evaluate(model, data, opts \\ []), to: Evaluation, as: :means
 
   @doc """
   One optimizer step on the batch `{x, y}`. Answers `{loss, model}`, the loss being that before the step.

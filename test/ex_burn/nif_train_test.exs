@@ -147,6 +147,59 @@ defmodule ExBurn.NIFTrainTest do
     assert {:error, {:invalid, %{op: "fit"}}} = NIF.train_feed(handle, program(2), batch)
   end
 
+  test "a call of a program waits for its results" do
+    scalar = %{dtype: :f32, shape: []}
+    row = %{dtype: :f32, shape: [2]}
+    sum = {:reduce, %{fold: :sum, axes: nil, keep_axes: false}}
+
+    instructions = [
+      %{op: {:hook, %{id: 7}}, inputs: [1], outputs: []},
+      %{op: {:runtime_call, %{id: 8}}, inputs: [1], outputs: [row]},
+      %{op: {:binary, :multiply}, inputs: [0, 2], outputs: [row]},
+      %{op: sum, inputs: [3], outputs: [scalar]}
+    ]
+
+    program = %{inputs: [scalar, row], instructions: instructions, outputs: [4]}
+    program = ok!(NIF.program_new(program, [], []))
+    job = job(%{steps: [program], states: [], data: [tensor([1.0, 2.0])]})
+    handle = start(config(%{epochs: 1}), job)
+    assert_receive {:ex_burn_train, :tag, {:call, 7}}, 5000
+    assert {:error, {:invalid, %{op: "fit"}}} = NIF.train_resume(handle, [])
+    assert [1.0, 2.0] = handle |> NIF.train_arguments() |> ok!() |> hd() |> numbers()
+    assert {:error, {:invalid, %{op: "fit"}}} = NIF.train_arguments(handle)
+    assert {:ok, true} = NIF.train_resume(handle, [])
+    assert_receive {:ex_burn_train, :tag, {:call, 8}}, 5000
+    assert [_] = ok!(NIF.train_arguments(handle))
+    assert {:ok, nil} = NIF.train_failure(handle)
+    assert {:ok, true} = NIF.train_resume(handle, [tensor([10.0, 20.0])])
+    assert_receive {:ex_burn_train, :tag, {:epoch, %{loss: loss}}}, 5000
+    # The parameter is 0 at first, and goes against its gradient of 30.
+    assert loss == 0.0
+    assert {[w], []} = ok!(NIF.train_parameters(handle))
+    assert numbers(w) == [-3.75]
+
+    handle = start(config(), job)
+    assert_receive {:ex_burn_train, :tag, {:call, 7}}, 5000
+    assert {:ok, true} = NIF.train_stop(handle)
+    assert_receive {:ex_burn_train, :tag, {:done, :stopped}}, 5000
+    assert {:ok, false} = NIF.train_resume(handle, [])
+  end
+
+  test "a step that fails is told with what it was given" do
+    nan = for _ <- 1..2, do: Nx.Constants.nan(:f32)
+
+    data = [
+      ok!(NIF.tensor_from_binary({:f32, [2]}, Nx.to_binary(Nx.stack(nan)))),
+      tensor([2.0, 0.0])
+    ]
+
+    handle = start(config(), job(%{data: data}))
+    assert_receive {:ex_burn_train, :tag, {:failed, {:non_finite, %{what: "loss"}}}}, 5000
+    assert {1, 1, [w, count, x, y]} = ok!(NIF.train_failure(handle))
+    assert {numbers(w), numbers(count), numbers(y)} == {[0.0], [0.0], [2.0, 0.0]}
+    assert numbers(x) == [:nan, :nan]
+  end
+
   test "tells progress when asked to" do
     handle = start(config(%{progress: true}), job())
 

@@ -83,14 +83,21 @@ defmodule ExBurn.Training.Diagnosis do
   # `[{layer, whether its output is finite}]` in the order of computation.
   defp outputs(model, inputs, templates) do
     table = :ets.new(:outputs, [:private, :ordered_set])
-    batch = batch(model, inputs, templates)
-    model = %{model | axon: hooked(model.axon), gradients: :autodiff}
-    traced = Step.expression(model, :train, batch)
-    types = model |> Step.inputs(batch) |> Enum.map(&Type.of/1)
-    lowered = Lowering.lower([traced.loss], types, calls: true, keep_unused: true)
+    lowered = lower(%{model | axon: hooked(model.axon)}, batch(model, inputs, templates))
     calls = lowered.calls |> Enum.with_index(&look(&1, &2, table)) |> List.to_tuple()
-    Run.run(Compiler.native(lowered), {inputs, []}, false, calls, %{})
-    for {_number, name, finite?} <- :ets.tab2list(table), do: {name, finite?}
+
+    try do
+      Run.run(Compiler.native(lowered), {inputs, []}, false, calls, %{})
+      for {_number, name, finite?} <- :ets.tab2list(table), do: {name, finite?}
+    after
+      :ets.delete(table)
+    end
+  end
+
+  defp lower(model, batch) do
+    traced = Step.expression(%{model | gradients: :autodiff}, :train, batch)
+    types = model |> Step.inputs(batch) |> Enum.map(&Type.of/1)
+    Lowering.lower([traced.loss], types, calls: true, keep_unused: true)
   end
 
   # Every node of the graph calls, and those of the user are silent.

@@ -130,25 +130,24 @@
 //! gradient that is not finite is `{:non_finite, %{what: "loss" | "gradient", value: text, epoch: n, step: n, …}}`, and
 //! the update of that step has not been applied.
 
+mod owner;
 mod term;
 
 use ex_burn_engine::Result;
 use ex_burn_engine::exec::with_host;
-use ex_burn_engine::train::{self, Event, Failure, Observer, OptimizerState, Session};
-use rustler::env::SavedTerm;
-use rustler::{Encoder, Env, LocalPid, Monitor, OwnedEnv, Resource, ResourceArc, Term};
+use ex_burn_engine::train::{self, Failure, OptimizerState, Session};
+use rustler::{Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
 use crate::boundary::guard;
 use crate::error::NifError;
 use crate::program::Executable;
 use crate::tensor::{Tensors, resources, values};
 use crate::term::decode;
-use term::{EventTerm, JobTerm};
+use owner::Owner;
+use term::JobTerm;
 
 /// Named in every error that the caller of `fit` can cause.
 const OP: &str = "fit";
-
-rustler::atoms! { ex_burn_train }
 
 /// A run. Garbage collection stops it.
 struct Handle(Session);
@@ -162,33 +161,6 @@ impl Resource for Handle {
 
     fn down<'a>(&'a self, _env: Env<'a>, _owner: LocalPid, _monitor: Monitor) {
         self.0.stop();
-    }
-}
-
-/// The owner of a run, as the run's thread sees it.
-struct Owner {
-    pid: LocalPid,
-    home: OwnedEnv,
-    tag: SavedTerm,
-}
-
-impl Owner {
-    fn new(pid: LocalPid, tag: Term<'_>) -> Self {
-        let home = OwnedEnv::new();
-        let tag = home.save(tag);
-        Self { pid, home, tag }
-    }
-}
-
-impl Observer for Owner {
-    fn event(&mut self, event: Event) {
-        let event = EventTerm::from(event);
-        let message = |env| {
-            let tag = self.home.run(|home| self.tag.load(home).in_env(env));
-            (ex_burn_train(), tag, event).encode(env)
-        };
-        // A message to a dead owner is lost; its monitor stops the run.
-        let _ = OwnedEnv::new().send_and_clear(&self.pid, message);
     }
 }
 

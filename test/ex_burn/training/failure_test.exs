@@ -5,6 +5,7 @@ defmodule ExBurn.Training.FailureTest do
   alias ExBurn.Training.{Checkpoint, Failure}
 
   doctest Failure
+  doctest ExBurn.Training.Diagnosis
 
   @quiet [epochs: 3, batch_size: 4, shuffle: false, verbose: false]
 
