@@ -88,7 +88,7 @@ defmodule ExBurn.Training do
       `unroll: :static`. Defaults to `:autodiff`
     * `:gradient_checkpointing` - with `false` the backward pass finds everything it needs in memory. With `true` the step is
       cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with the root of
-      a model's depth, and a step takes about a third longer. The segments are chosen so that the least memory is needed;
+      a model's depth, and a step takes up to a third longer. The segments are chosen so that the least memory is needed;
       `{:every, n}` makes them of `n` operations. Gradients are the same but for the order in which parts of them are added.
       Not with `gradients: :symbolic`. Defaults to `false`
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
