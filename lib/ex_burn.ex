@@ -521,14 +521,110 @@ defmodule ExBurn do
   this kind is an `ExBurn.Error` with its path. To train it further, put its parameters into the Axon model again:
   `ExBurn.compile({axon, ExBurn.parameters(loaded)})`.
 
+  ## Options
+
+    * `:device` - where it goes. Defaults to `default_device/0`
+
   ## Examples
 
       iex> ExBurn.load("/no/such/file")
       ** (ExBurn.Error) load: /no/such/file: no such file or folder
 
+      iex> ExBurn.load("/no/such/file", device: :tpu)
+      ** (ExBurn.Error) device: there is no device :tpu; devices are [:cpu]
+
   """
-  @spec load(Path.t()) :: Model.t()
-  defdelegate load(path), to: Model.Files
+  @spec load(Path.t(), keyword()) :: Model.t()
+  defdelegate load(path, opts \\ []), to: Model.Files
+
+  @doc """
+  Writes a model's parameters and states, and nothing else, to a safetensors file that other libraries read.
+
+  `save/3` is for what `load/2` reads. Tensors are named `layer.name`.
+
+  ## Options
+
+    * `:layout` - `:axon`, names and axes as in Axon, or `:torch`, as PyTorch has them: see `ExBurn.Model.Layout`.
+      Defaults to `:axon`
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile()
+      iex> path = Path.join(System.tmp_dir!(), "ex_burn_export.safetensors")
+      iex> ExBurn.export(model, path, layout: :torch)
+      :ok
+      iex> again = ExBurn.import_params(model, path, layout: :torch)
+      iex> Nx.to_list(ExBurn.parameters(again)["dense_0"]["kernel"]) == Nx.to_list(ExBurn.parameters(model)["dense_0"]["kernel"])
+      true
+      iex> File.rm(path)
+      :ok
+
+  """
+  @spec export(Model.t(), Path.t(), keyword()) :: :ok
+  defdelegate export(model, path, opts \\ []), to: Model.Exchange
+
+  @doc """
+  The model with parameters from elsewhere: the path of a safetensors file, or a map of tensors, nested or by name.
+
+  Names that the model does not know, missing ones and other shapes are an `ExBurn.Error` that says which are expected. Types
+  are converted.
+
+  ## Options
+
+    * `:layout` - `:axon` or `:torch`: see `ExBurn.Model.Layout`. Defaults to `:axon`
+    * `:names` - the model's names by those of the source, of tensors or of layers, or a function from one to the other
+    * `:partial` - whether tensors may be missing, which then stay as they are. Defaults to `false`
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.dense(1) |> ExBurn.compile()
+      iex> torch = %{"fc.weight" => Nx.tensor([[3.0, 4.0]]), "fc.bias" => Nx.tensor([1.0])}
+      iex> model = ExBurn.import_params(model, torch, layout: :torch, names: %{"fc" => "dense_0"})
+      iex> model |> ExBurn.predict!(Nx.tensor([[1.0, 10.0]])) |> Nx.to_list()
+      [[44.0]]
+      iex> ExBurn.import_params(model, %{"dense_0.kernel" => Nx.tensor([[1.0], [2.0]])})
+      ** (ExBurn.Error) import_params: dense_0.bias missing; expected are dense_0.bias, dense_0.kernel. names: can rename, partial: true takes what is there
+
+  """
+  @spec import_params(Model.t(), Path.t() | map() | struct(), keyword()) :: Model.t()
+  defdelegate import_params(model, source, opts \\ []), to: Model.Exchange
+
+  @doc """
+  The model with parameters of fewer bits, `:f16`, `:bf16` or `:s8`, which predicts only: see `ExBurn.Model.Quantize`.
+
+  It needs half the memory or a quarter, in files too, and predicts a little differently. `save/3` keeps it so.
+
+  ## Options
+
+    * `:batch_sizes` - as for `save/3`
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 64}) |> Axon.dense(64) |> ExBurn.compile()
+      iex> small = ExBurn.quantize(model, :bf16)
+      iex> {ExBurn.info(model).bytes, ExBurn.info(small).bytes}
+      {16640, 8320}
+      iex> ExBurn.quantize(model, :s4)
+      ** (ExBurn.Error) quantize: type: is :s4, expected :f16, :bf16 or :s8
+
+  """
+  @spec quantize(Model.t(), :f16 | :bf16 | :s8, keyword()) :: Model.t()
+  defdelegate quantize(model, type, opts \\ []), to: Model.Quantize
+
+  @doc """
+  The model on another device.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.dense(1) |> ExBurn.compile()
+      iex> ExBurn.to_device(model, :cpu).device
+      :cpu
+      iex> ExBurn.to_device(model, :tpu)
+      ** (ExBurn.Error) device: there is no device :tpu; devices are [:cpu]
+
+  """
+  @spec to_device(Model.t(), Device.t()) :: Model.t()
+  defdelegate to_device(model, device), to: Model
 
   ## To look into things
 

@@ -67,7 +67,7 @@ defmodule ExBurn.Model do
           trained: %{String.t() => String.t()}
         }
 
-  alias ExBurn.{Backend, Error, Options, Type}
+  alias ExBurn.{Backend, Device, Error, Options, Type}
   alias ExBurn.Model.{Forward, Input, State}
 
   # Axon is an optional dependency.
@@ -89,14 +89,16 @@ defmodule ExBurn.Model do
     # Dropout has its key in training mode only.
     {parameters, states, frozen} = state_types(axon, inputs, :train)
 
-    struct!(__MODULE__,
+    source = %{
       axon: axon,
       inputs: inputs,
-      forward: Forward.new(axon, inputs, parameters, states, frozen),
-      frozen: MapSet.union(frozen, frozen_in(given)),
       parameters: parameters,
-      states: states
-    )
+      states: states,
+      frozen: frozen
+    }
+
+    struct!(__MODULE__, Map.put(source, :forward, Forward.new(source)))
+    |> struct!(frozen: MapSet.union(frozen, frozen_in(given)))
     |> struct!(Keyword.delete(opts, :inputs))
     |> initialize(given)
   end
@@ -207,6 +209,23 @@ defmodule ExBurn.Model do
       |> Enum.split(count)
 
     %{model | parameters: parameters, states: states}
+  end
+
+  @doc """
+  See `ExBurn.to_device/2`.
+  """
+  @spec to_device(t(), Device.t()) :: t()
+  def to_device(model, device) do
+    expect!(model, :to_device)
+    device = Device.validate!(device)
+    if device == model.device, do: model, else: copied_to(model, device)
+  end
+
+  # The optimizer's memory stays where the run was that made it.
+  defp copied_to(model, device) do
+    copy = fn {path, tensor} -> {path, Nx.backend_copy(tensor, {Backend, device: device})} end
+    [parameters, states] = Enum.map([model.parameters, model.states], &Enum.map(&1, copy))
+    %{model | device: device, parameters: parameters, states: states, optimizer_state: nil}
   end
 
   @doc """

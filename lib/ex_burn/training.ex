@@ -23,6 +23,12 @@ defmodule ExBurn.Training do
   of batch that occurs is compiled once. A model of several inputs takes a map of them by name.
 
   A vector of weights of the rows may follow, `{x, y, weights}`, see `ExBurn.Training.Weights`.
+
+  ## Hooks
+
+  What `Axon.attach_hook/3` hangs on layers and `Nx.Defn.Kernel.hook/3` and `print_value/2` on values is called in the process
+  that called `fit`, once for each batch, while the thread waits: hooks of training in training, those of inference for
+  validation data. `compute_gradients/3`, `profile_step/3` and `ExBurn.predict/3` pass over hooks.
   """
 
   alias ExBurn.{Error, Model, NIF}
@@ -32,10 +38,9 @@ defmodule ExBurn.Training do
     Callbacks,
     Checkpoint,
     Data,
-    Feed,
+    Evaluation,
     History,
     Job,
-    Metric,
     Options,
     Plot,
     Profile,
@@ -44,6 +49,8 @@ defmodule ExBurn.Training do
     Update,
     Vega
   }
+
+  @gradients [gradients: :autodiff, gradient_checkpointing: false]
 
   @type data ::
           {Nx.Container.t(), Nx.Container.t()}
@@ -79,7 +86,11 @@ defmodule ExBurn.Training do
       rounding, except in layers that loop (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like): the gradient that
       Nx 0.13 derives there differs from that of the single steps and from finite differences, so give these `:autodiff` or
       `unroll: :static`. Defaults to `:autodiff`
-    * `:gradient_checkpointing` - `false`, which is all there is now: the backward pass finds everything it needs in memory
+    * `:gradient_checkpointing` - with `false` the backward pass finds everything it needs in memory. With `true` the step is
+      cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with the root of
+      a model's depth, and a step takes up to a third longer. The segments are chosen so that the least memory is needed;
+      `{:every, n}` makes them of `n` operations. Gradients are the same but for the order in which parts of them are added.
+      Not with `gradients: :symbolic`. Defaults to `false`
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
       is whole, in mid-epoch if it was written there, and starts anew where there is none. An enumerable is enumerated from
       its start, and the batches that are done are passed over. Then the history is that of the whole run
@@ -125,45 +136,7 @@ defmodule ExBurn.Training do
   @spec evaluate(Model.t(), data() | Enumerable.t(data()), keyword()) :: %{
           atom() => History.value()
         }
-  def evaluate(model, data, opts \\ []) do
-    Model.expect!(model, :evaluate)
-    %{batch_size: size} = Options.validate!(opts, [batch_size: 32], :evaluate)
-    names = [:loss | Enum.map(model.metrics, &Metric.name/1)]
-
-    {sums, rows} =
-      data
-      |> batches!(model, size)
-      |> Enum.reduce({List.duplicate(0.0, length(names)), 0}, fn batch, {sums, rows} ->
-        values =
-          model |> evaluate_batch(batch) |> Enum.map(&(Nx.to_number(&1) |> weigh(batch.rows)))
-
-        {Enum.zip_with(sums, values, &add/2), rows + batch.rows}
-      end)
-
-    if rows == 0, do: raise(Error, op: :evaluate, reason: "the data is empty: it has no batches")
-    names |> Enum.zip(Enum.map(sums, &weigh(&1, 1 / rows))) |> Map.new()
-  end
-
-  defp batches!(rows, model, size) when is_tuple(rows),
-    do: rows |> Data.new!(model, :evaluate) |> Data.batches(size)
-
-  defp batches!(batches, model, _size) do
-    if Feed.batches?(batches),
-      do: Stream.map(batches, &Data.new!(&1, model, :evaluate)),
-      else: Data.new!(batches, model, :evaluate)
-  end
-
-  defp evaluate_batch(model, batch) do
-    step = Step.fetch!(model, :inference, Data.templates(batch, batch.rows), :evaluate)
-    Step.check_targets!(step, model, batch.y, :evaluate)
-    Step.evaluate(step, model, batch)
-  end
-
-  # Nx.to_number/1 answers an atom for what is not finite, and that swallows the sum.
-  defp weigh(value, weight) when is_number(value), do: value * weight
-  defp weigh(value, _weight), do: value
-  defp add(a, b) when is_number(a) and is_number(b), do: a + b
-  defp add(a, b), do: if(is_atom(a), do: a, else: b)
+  defdelegate evaluate(model, data, opts \\ []), to: Evaluation, as: :means
 
   @doc """
   One optimizer step on the batch `{x, y}`. Answers `{loss, model}`, the loss being that before the step.
@@ -173,7 +146,7 @@ defmodule ExBurn.Training do
   ## Options
 
     * `:learning_rate` - (number) Defaults to the model's
-    * `:clip_value`, `:clip_norm`, `:weight_decay`, `:gradients` - as for `fit/3`
+    * `:clip_value`, `:clip_norm`, `:weight_decay`, `:gradients`, `:gradient_checkpointing` - as for `fit/3`
   """
   @spec train_step(Model.t(), data(), keyword()) :: {float(), Model.t()}
   def train_step(model, batch, opts \\ []) do
@@ -189,8 +162,8 @@ defmodule ExBurn.Training do
   defp step_options!(model, opts, op) do
     Model.expect!(model, op)
     rate = [learning_rate: model.learning_rate]
-    defaults = rate ++ [clip_value: nil, clip_norm: nil, weight_decay: 0.0, gradients: :autodiff]
-    opts = Options.validate!(opts, defaults, op)
+    clips = [clip_value: nil, clip_norm: nil, weight_decay: 0.0]
+    opts = Options.validate!(opts, rate ++ clips ++ @gradients, op)
     {%{model | gradients: opts.gradients}, opts}
   end
 
@@ -223,12 +196,12 @@ defmodule ExBurn.Training do
 
   ## Options
 
-    * `:gradients` - as for `fit/3`
+    * `:gradients`, `:gradient_checkpointing` - as for `fit/3`
   """
   @spec compute_gradients(Model.t(), data(), keyword()) :: %{String.t() => map()}
   def compute_gradients(model, batch, opts \\ []) do
     Model.expect!(model, :compute_gradients)
-    opts = Options.validate!(opts, [gradients: :autodiff], :compute_gradients)
+    opts = Options.validate!(opts, @gradients, :compute_gradients)
     model = %{model | gradients: opts.gradients}
     data = Data.new!(batch, model, :compute_gradients)
     step = Step.fetch!(model, :train, Data.templates(data, data.rows), :compute_gradients)
@@ -236,12 +209,15 @@ defmodule ExBurn.Training do
     {trainable, rest} = Step.arguments(model)
     inputs = Step.refs(trainable ++ rest ++ Data.tensors(data))
 
-    trainable |> Step.replace(gradients(model, step, length(trainable), inputs)) |> State.nest()
+    gradients = gradients(opts, step, length(trainable), inputs)
+    trainable |> Step.replace(gradients) |> State.nest()
   end
 
-  defp gradients(%{gradients: :autodiff}, step, count, inputs) do
+  defp gradients(%{gradients: :autodiff} = opts, step, count, inputs) do
+    checkpointing = Job.checkpointing(opts.gradient_checkpointing)
+
     step.program
-    |> NIF.train_gradients_dirty(count, inputs)
+    |> NIF.train_gradients_dirty(count, inputs, checkpointing)
     |> Error.unwrap!(:compute_gradients)
     |> elem(1)
   end

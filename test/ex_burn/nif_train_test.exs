@@ -50,6 +50,7 @@ defmodule ExBurn.NIFTrainTest do
         learning_rate: 0.125,
         optimizer: {:sgd, %{momentum: nil, nesterov: false}},
         gradients: :autodiff,
+        checkpointing: :off,
         clip_value: nil,
         clip_norm: nil,
         weight_decay: 0.0,
@@ -82,12 +83,12 @@ defmodule ExBurn.NIFTrainTest do
 
   test "answers outputs and gradients of one pass" do
     inputs = [tensor(3.0), tensor([0.0]), tensor([1.0, 2.0]), tensor([0.0, 0.0])]
-    {outputs, [gradient]} = ok!(NIF.train_gradients_dirty(program(2), 1, inputs))
+    {outputs, [gradient]} = ok!(NIF.train_gradients_dirty(program(2), 1, inputs, :off))
     assert Enum.map(outputs, &numbers/1) == [[45.0], [9.0], [1.0]]
     assert numbers(gradient) == [30.0]
 
     assert {:error, {:invalid, %{op: "compute_gradients"}}} =
-             NIF.train_gradients_dirty(program(2), 9, inputs)
+             NIF.train_gradients_dirty(program(2), 9, inputs, :off)
   end
 
   test "tells each epoch and waits for the answers" do
@@ -144,6 +145,59 @@ defmodule ExBurn.NIFTrainTest do
     assert_receive {:ex_burn_train, :tag, {:epoch, %{steps: 2, samples: 3, loss: loss}}}, 5000
     assert_in_delta loss, (2 * 4.0 + 2.25) / 3, 1.0e-12
     assert {:error, {:invalid, %{op: "fit"}}} = NIF.train_feed(handle, program(2), batch)
+  end
+
+  test "a call of a program waits for its results" do
+    scalar = %{dtype: :f32, shape: []}
+    row = %{dtype: :f32, shape: [2]}
+    sum = {:reduce, %{fold: :sum, axes: nil, keep_axes: false}}
+
+    instructions = [
+      %{op: {:hook, %{id: 7}}, inputs: [1], outputs: []},
+      %{op: {:runtime_call, %{id: 8}}, inputs: [1], outputs: [row]},
+      %{op: {:binary, :multiply}, inputs: [0, 2], outputs: [row]},
+      %{op: sum, inputs: [3], outputs: [scalar]}
+    ]
+
+    program = %{inputs: [scalar, row], instructions: instructions, outputs: [4]}
+    program = ok!(NIF.program_new(program, [], []))
+    job = job(%{steps: [program], states: [], data: [tensor([1.0, 2.0])]})
+    handle = start(config(%{epochs: 1}), job)
+    assert_receive {:ex_burn_train, :tag, {:call, 7}}, 5000
+    assert {:error, {:invalid, %{op: "fit"}}} = NIF.train_resume(handle, [])
+    assert [1.0, 2.0] = handle |> NIF.train_arguments() |> ok!() |> hd() |> numbers()
+    assert {:error, {:invalid, %{op: "fit"}}} = NIF.train_arguments(handle)
+    assert {:ok, true} = NIF.train_resume(handle, [])
+    assert_receive {:ex_burn_train, :tag, {:call, 8}}, 5000
+    assert [_] = ok!(NIF.train_arguments(handle))
+    assert {:ok, nil} = NIF.train_failure(handle)
+    assert {:ok, true} = NIF.train_resume(handle, [tensor([10.0, 20.0])])
+    assert_receive {:ex_burn_train, :tag, {:epoch, %{loss: loss}}}, 5000
+    # The parameter is 0 at first, and goes against its gradient of 30.
+    assert loss == 0.0
+    assert {[w], []} = ok!(NIF.train_parameters(handle))
+    assert numbers(w) == [-3.75]
+
+    handle = start(config(), job)
+    assert_receive {:ex_burn_train, :tag, {:call, 7}}, 5000
+    assert {:ok, true} = NIF.train_stop(handle)
+    assert_receive {:ex_burn_train, :tag, {:done, :stopped}}, 5000
+    assert {:ok, false} = NIF.train_resume(handle, [])
+  end
+
+  test "a step that fails is told with what it was given" do
+    nan = for _ <- 1..2, do: Nx.Constants.nan(:f32)
+
+    data = [
+      ok!(NIF.tensor_from_binary({:f32, [2]}, Nx.to_binary(Nx.stack(nan)))),
+      tensor([2.0, 0.0])
+    ]
+
+    handle = start(config(), job(%{data: data}))
+    assert_receive {:ex_burn_train, :tag, {:failed, {:non_finite, %{what: "loss"}}}}, 5000
+    assert {1, 1, [w, count, x, y]} = ok!(NIF.train_failure(handle))
+    assert {numbers(w), numbers(count), numbers(y)} == {[0.0], [0.0], [2.0, 0.0]}
+    assert numbers(x) == [:nan, :nan]
   end
 
   test "tells progress when asked to" do

@@ -243,7 +243,7 @@ defmodule ExBurn.Hostile do
       {:program_run, [world.executable, captures, donated(world)]},
       {:program_run_dirty, [world.executable, captures, donated(world)]},
       {Enum.random([:program_resume, :program_resume_dirty]), [continuation(world), captures]},
-      {:train_gradients_dirty, [world.executable, Enum.random(0..3), captures]},
+      {:train_gradients_dirty, [world.executable, Enum.random(0..3), captures, checkpointing()]},
       {:template_any, [[{number(), program}]]},
       {:template_sizes, [[{Enum.random(0..3), program}]]},
       {:template_program, [json, Enum.random(0..3), captures]},
@@ -251,6 +251,8 @@ defmodule ExBurn.Hostile do
       {:manifest_from_json, [json]}
     ])
   end
+
+  defp checkpointing, do: Enum.random([:off, :balanced, {:every, 2}, {:every, 0}, -1])
 
   # The tensor that is freed at times too.
   defp donated(world), do: Enum.random([[], [List.last(Enum.take(world.refs, 5))]])

@@ -56,6 +56,7 @@ defmodule ExBurn.Defn.Compiler do
   @impl true
   def __compile__(key, vars, fun, opts) do
     Backend.init(Keyword.take(opts, [:device]))
+    check_cache!(opts[:cache])
     compiled = cached(key, vars, fun, opts)
     if opts[:debug], do: compiled.ref |> text() |> IO.puts()
     hooks = opts[:hooks] || %{}
@@ -73,6 +74,11 @@ defmodule ExBurn.Defn.Compiler do
 
   @impl true
   def __to_backend__(opts), do: {Backend, Backend.init(Keyword.take(opts, [:device]))}
+
+  defp check_cache!(cache) do
+    valid? = cache in [nil, true, false] or (is_binary(cache) and cache != "")
+    ExBurn.Options.check!(valid?, :compile, :cache, cache, "true, false or the path of a file")
+  end
 
   defp cached(key, vars, fun, opts) do
     cond do

@@ -19,7 +19,7 @@ defmodule ExBurn.Defn.Lowering do
           program: Program.finished(),
           captures: [Nx.Tensor.t()],
           used: [non_neg_integer()],
-          calls: [HostCall.t()],
+          calls: [HostCall.t()] | [{non_neg_integer(), HostCall.t()}],
           cost: number() | :infinity,
           fused_cost: number() | :infinity
         }
@@ -33,7 +33,9 @@ defmodule ExBurn.Defn.Lowering do
 
   ## Options
 
-    * `:calls` - whether the program may call functions while it runs. Defaults to `false`: a node that does raises
+    * `:calls` - whether the program may call functions while it runs. Defaults to `false`: a node that does raises. With
+      `:without_hooks` only hooks are passed over; with `:unique` numbers are those of no other program, and `:calls` has
+      pairs of them and functions
     * `:hooks` - a map whose keys are the names of the hooks that have a function
     * `:autodiff` - see above
     * `:keep_unused` - keeps parameters that are not used as inputs

@@ -13,26 +13,35 @@ defmodule ExBurn.Defn.Run do
   @doc """
   The results of the native `program` for `inputs`, of which the run takes the memory of those `donated`.
 
-  `calls` are the functions it calls, as `ExBurn.Defn.Lowering.lower/3` answers them, and `hooks` those that the caller
-  hangs on hooks by their names. A `brief?` program runs on the scheduler of the caller.
+  `calls` are the functions it calls, as `ExBurn.Defn.Lowering.lower/3` answers them, by number or in a tuple, and `hooks`
+  those that the caller hangs on hooks by their names. A `brief?` program runs on the scheduler of the caller. Errors are
+  those of `op` where one is given, see `ExBurn.Error.unwrap!/2`.
   """
   @spec run(
           reference(),
           {[reference()], [reference()]},
           boolean(),
-          tuple(),
-          %{atom() => function()}
+          tuple() | %{non_neg_integer() => HostCall.t()},
+          %{atom() => function()},
+          atom()
         ) :: [reference()]
-  def run(program, {inputs, donated}, brief?, calls, hooks) do
+  def run(program, {inputs, donated}, brief?, calls, hooks, op \\ nil) do
     start = if brief?, do: &NIF.program_run/3, else: &NIF.program_run_dirty/3
     resume = if brief?, do: &NIF.program_resume/2, else: &NIF.program_resume_dirty/2
-    program |> start.(inputs, donated) |> Error.unwrap!() |> answer(resume, calls, hooks)
+    apply = fn number, arguments -> calls |> fetch(number) |> HostCall.apply(arguments, hooks) end
+    program |> start.(inputs, donated) |> unwrap!(op) |> answer(resume, apply, op)
   end
 
-  defp answer({:call, number, arguments, continuation}, resume, calls, hooks) do
-    results = calls |> elem(number) |> HostCall.apply(arguments, hooks)
-    continuation |> resume.(results) |> Error.unwrap!() |> answer(resume, calls, hooks)
+  defp answer({:call, number, arguments, continuation}, resume, apply, op) do
+    results = apply.(number, arguments)
+    continuation |> resume.(results) |> unwrap!(op) |> answer(resume, apply, op)
   end
 
-  defp answer(results, _resume, _calls, _hooks), do: results
+  defp answer(results, _resume, _apply, _op), do: results
+
+  defp fetch(calls, number) when is_tuple(calls), do: elem(calls, number)
+  defp fetch(calls, number), do: Map.fetch!(calls, number)
+
+  defp unwrap!(answer, nil), do: Error.unwrap!(answer)
+  defp unwrap!(answer, op), do: Error.unwrap!(answer, op)
 end

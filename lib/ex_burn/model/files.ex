@@ -14,7 +14,7 @@ defmodule ExBurn.Model.Files do
   Nothing in a file is run or made an atom. A program that does not fit its tensors is refused when the file is read.
   """
 
-  alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
+  alias ExBurn.{Backend, Device, Error, Model, NIF, Options, Type}
   alias ExBurn.Model.{Forward, Output, State}
   alias ExBurn.Training.{Loss, Metric, Optimizer}
   alias Nx.Tensor, as: T
@@ -45,20 +45,12 @@ defmodule ExBurn.Model.Files do
     :ok
   end
 
-  defp forward(%Model{forward: %{template: nil, reason: reason}}, nil) do
-    raise Error,
-      op: :save,
-      reason:
-        "no one program serves all batch sizes: #{reason}; name some, as in batch_sizes: [1, 32]"
-  end
+  defp forward(%Model{forward: %{template: nil} = forward}, nil),
+    do: raise(Error, op: :save, reason: Forward.one_size(forward))
 
   defp forward(model, nil), do: model.forward
 
-  defp forward(model, sizes) do
-    valid? = is_list(sizes) and sizes != [] and Enum.all?(sizes, &(is_integer(&1) and &1 > 0))
-    Options.check!(valid?, :save, :batch_sizes, sizes, "a list of positive integers")
-    Forward.fix(model, sizes)
-  end
+  defp forward(model, sizes), do: Forward.fix(model, Forward.sizes!(sizes, :save))
 
   defp captures(tensors),
     do: Enum.with_index(tensors, fn tensor, i -> {["capture", Integer.to_string(i)], tensor} end)
@@ -111,11 +103,17 @@ defmodule ExBurn.Model.Files do
   defp number(value), do: {:float, value * 1.0}
 
   @doc """
-  See `ExBurn.load/1`.
+  See `ExBurn.load/2`.
   """
-  @spec load(Path.t()) :: Model.t()
-  def load(path) do
+  @spec load(Path.t(), keyword()) :: Model.t()
+  def load(path, opts \\ []) do
+    opts = Options.validate!(:load, opts, device: Device.default())
+    device = Device.validate!(opts[:device])
     path = full!(:load, path)
+    path |> read() |> Model.to_device(device)
+  end
+
+  defp read(path) do
     {tensors, metadata} = native!(:load, NIF.file_read(path))
 
     case metadata do
@@ -169,15 +167,20 @@ defmodule ExBurn.Model.Files do
 
   defp tensor(tensors, name) do
     case tensors do
-      %{^name => ref} ->
-        {type, shape} = Error.unwrap!(NIF.tensor_type(ref))
-        names = List.duplicate(nil, length(shape))
-        shape = List.to_tuple(shape)
-        Backend.put(%T{type: Type.from_name(type), shape: shape, names: names}, ref)
-
-      %{} ->
-        raise Error, op: :parameters, reason: "tensor #{name} is missing"
+      %{^name => ref} -> tensor(ref)
+      %{} -> raise Error, op: :parameters, reason: "tensor #{name} is missing"
     end
+  end
+
+  @doc """
+  The tensor of a native reference.
+  """
+  @spec tensor(reference()) :: Nx.Tensor.t()
+  def tensor(ref) do
+    {type, shape} = Error.unwrap!(NIF.tensor_type(ref))
+    names = List.duplicate(nil, length(shape))
+    shape = List.to_tuple(shape)
+    Backend.put(%T{type: Type.from_name(type), shape: shape, names: names}, ref)
   end
 
   # Names that this version does not know are left out: prediction does not need them.
@@ -196,23 +199,29 @@ defmodule ExBurn.Model.Files do
       learning_rate: training["learning_rate"],
       metrics: for(name <- training["metrics"], metric = known(name, Metric.names()), do: metric),
       seed: training["seed"],
-      trained: training["trained"],
-      device: ExBurn.Device.default()
+      trained: training["trained"]
     ]
   end
 
   defp known(name, atoms), do: Enum.find(atoms, &(Atom.to_string(&1) == name))
 
-  # The native part takes names that are text.
-  defp full!(op, path) do
+  @doc """
+  The whole path of a file. The native part takes names that are text.
+  """
+  @spec full!(atom(), term()) :: Path.t()
+  def full!(op, path) do
     Options.check!(is_binary(path) or is_list(path), op, :path, path, "text")
     path = Path.expand(path)
     Options.check!(String.valid?(path), op, :path, path, "valid UTF-8")
     path
   end
 
-  defp native!(_op, {:ok, result}), do: result
-  defp native!(op, {:error, error}), do: raise(%{Error.from_native(error) | op: op})
+  @doc """
+  The result of a native call about a file, whose errors are those of `op`.
+  """
+  @spec native!(atom(), {:ok, result} | {:error, {atom(), map()}}) :: result when result: term()
+  def native!(_op, {:ok, result}), do: result
+  def native!(op, {:error, error}), do: raise(%{Error.from_native(error) | op: op})
 
   defp failed!(path, reason), do: raise(Error, op: :load, reason: "#{path}: #{reason}")
 end

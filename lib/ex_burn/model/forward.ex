@@ -14,7 +14,7 @@ defmodule ExBurn.Model.Forward do
   tensors that the function brought along.
   """
 
-  alias ExBurn.{Backend, Error, Model, NIF, Type}
+  alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
   alias ExBurn.Defn.{Cache, Compiler, Lowering}
   alias ExBurn.Model.{Input, Output, State}
   alias Nx.Tensor, as: T
@@ -35,13 +35,24 @@ defmodule ExBurn.Model.Forward do
 
   @batches [2, 3, 5]
 
+  @typedoc "What makes the parameters of the Axon model of those that the program takes, as it is traced."
+  @type restore :: (Model.leaves() -> Model.leaves())
+
+  @typedoc "Of a model, or of what it will be made of; `:parameters` and `:states` may be templates."
+  @type source :: %{
+          axon: struct(),
+          inputs: [Model.input()],
+          parameters: types(),
+          states: types(),
+          frozen: MapSet.t()
+        }
+
   @doc """
-  Traces `axon` with parameters and states of the given types.
+  Traces the Axon model with parameters and states of the given types.
   """
-  @spec new(struct(), [Model.input()], types(), types(), MapSet.t()) :: t()
-  def new(axon, inputs, parameters, states, frozen) do
-    model = %{axon: axon, inputs: inputs, parameters: parameters, states: states, frozen: frozen}
-    traces = Enum.map(@batches, &trace(model, &1))
+  @spec new(source() | Model.t(), restore()) :: t()
+  def new(model, restore \\ &Function.identity/1) do
+    traces = Enum.map(@batches, &trace(model, &1, restore))
     first = hd(traces)
 
     case template(traces) do
@@ -90,13 +101,13 @@ defmodule ExBurn.Model.Forward do
   @doc """
   The program of the inference function for a batch size: what `ExBurn.Defn.Lowering` answers, with its `:output`.
   """
-  @spec trace(map(), pos_integer()) :: map()
-  def trace(model, batch) do
+  @spec trace(source() | Model.t(), pos_integer(), restore()) :: map()
+  def trace(model, batch, restore \\ &Function.identity/1) do
     {_init, predict} = Axon.build(model.axon, mode: :inference)
     paths = {Enum.map(model.parameters, &elem(&1, 0)), Enum.map(model.states, &elem(&1, 0))}
 
     fun = fn parameters, states, inputs ->
-      parameters = Enum.zip(elem(paths, 0), Tuple.to_list(parameters))
+      parameters = elem(paths, 0) |> Enum.zip(Tuple.to_list(parameters)) |> restore.()
       states = Enum.zip(elem(paths, 1), Tuple.to_list(states))
       predict.(State.to_axon(parameters, states, model.frozen), inputs)
     end
@@ -109,7 +120,9 @@ defmodule ExBurn.Model.Forward do
       Enum.map(model.parameters ++ model.states, fn {_path, tensor} -> Type.of(tensor) end) ++
         for {name, _type} <- model.inputs, do: Type.of(inputs[name])
 
-    leaves |> Lowering.lower(types, keep_unused: true) |> Map.put(:output, output)
+    leaves
+    |> Lowering.lower(types, keep_unused: true, calls: :without_hooks)
+    |> Map.put(:output, output)
   end
 
   defp templates(leaves),
@@ -174,9 +187,11 @@ defmodule ExBurn.Model.Forward do
   @doc """
   With a template that holds the programs for `batches` only, if there is none for any batch.
   """
-  @spec fix(Model.t(), [pos_integer()]) :: t()
-  def fix(%Model{forward: %{template: nil}} = model, batches) do
-    [first | rest] = traces = Enum.map(batches, &trace(model, &1))
+  @spec fix(Model.t(), [pos_integer()], restore()) :: t()
+  def fix(model, batches, restore \\ &Function.identity/1)
+
+  def fix(%Model{forward: %{template: nil}} = model, batches, restore) do
+    [first | rest] = traces = Enum.map(batches, &trace(model, &1, restore))
 
     if not Enum.all?(rest, &same?(&1.captures, first.captures)) do
       raise Error,
@@ -191,7 +206,25 @@ defmodule ExBurn.Model.Forward do
     from_template(template, Enum.map(first.captures, &State.upload/1), first.output, batches)
   end
 
-  def fix(%Model{forward: forward}, _batches), do: forward
+  def fix(%Model{forward: forward}, _batches, _restore), do: forward
+
+  @doc """
+  Batch sizes as an option of `op` gives them.
+  """
+  @spec sizes!(term(), atom()) :: [pos_integer()]
+  def sizes!(sizes, op) do
+    valid? = is_list(sizes) and sizes != [] and Enum.all?(sizes, &(is_integer(&1) and &1 > 0))
+    Options.check!(valid?, op, :batch_sizes, sizes, "a list of positive integers")
+    sizes
+  end
+
+  @doc """
+  The sentence for a model that would need one program for all batch sizes and has none.
+  """
+  @spec one_size(t()) :: String.t()
+  def one_size(%__MODULE__{reason: reason}) do
+    "no one program serves all batch sizes: #{reason}; name some, as in batch_sizes: [1, 32]"
+  end
 
   @doc """
   The model, after making sure that its program takes its tensors and answers what it should.

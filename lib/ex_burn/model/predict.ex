@@ -101,8 +101,9 @@ defmodule ExBurn.Model.Predict do
 
   defp skeleton(axon, inputs) do
     {parameters, states, frozen} = Model.state_types(axon, inputs, :train)
-    forward = Forward.new(axon, inputs, parameters, states, frozen)
-    %Model{inputs: inputs, parameters: parameters, states: states, forward: forward}
+    source = %{inputs: inputs, parameters: parameters, states: states}
+    forward = Forward.new(Map.merge(source, %{axon: axon, frozen: frozen}))
+    struct!(Model, Map.put(source, :forward, forward))
   end
 
   # States that only training reads, such as the keys of dropout, are not needed to predict.

@@ -8,15 +8,20 @@ defmodule ExBurn.Training.Failure do
       looked at yet
     * `:history` - the epochs that were completed
     * `:epoch`, and `:batch`, the number of the batch in its epoch, where a batch was at fault: one that does not fit the
-      model, whose loss or gradient is not finite, or that the enumerable could not give
-    * `:layer` and `:parameter`, where a gradient is not finite
-    * `:error` - the exception of a callback, an enumerable or a layer, if it was not an `ExBurn.Error`
+      model, whose loss or gradient is not finite, for which there is not enough memory, or that the enumerable could not
+      give
+    * `:layer` - where a loss is not finite, the first layer whose output is not, an input among them; it is missing when all
+      outputs are finite, so that the loss function is at fault. Where a gradient is not finite, the first layer on the
+      way back from the loss with such a gradient of its `:parameter`
+    * `:error` - the exception of a callback, a hook, an enumerable or a layer, if it was not an `ExBurn.Error`
 
   What is thrown, and exits, pass as they are. A process that is killed raises nothing: then the newest checkpoint has what
   was reached, see `ExBurn.Training.restore/2`.
   """
 
   alias ExBurn.Error
+  alias ExBurn.Model.State
+  alias ExBurn.Training.{Data, Diagnosis}
 
   @typedoc "What was at work: a batch, the enumerable before it gave that batch, or a callback after an event."
   @type cause ::
@@ -66,9 +71,52 @@ defmodule ExBurn.Training.Failure do
   defp who({:batch, _epoch, _batch}), do: "the model"
   defp who({:callback, :epoch, epoch}), do: "a callback after epoch #{epoch}"
   defp who({:callback, :done, _epoch}), do: "a callback at the end"
+  defp who({:callback, :call, epoch}), do: "a hook in epoch #{epoch}"
   defp who({:callback, _event, epoch}), do: "a callback in epoch #{epoch}"
 
   defp one_line(text), do: text |> String.split() |> Enum.join(" ")
+
+  @doc """
+  The error of a step of the native loop: `{epoch, step, inputs}`, as `train_failure` answers it.
+
+  `templates` are those of the batches that the run has programs for.
+  """
+  @spec of_step(Error.t(), {pos_integer(), pos_integer(), [reference()]}, ExBurn.Model.t(), [
+          Data.templates()
+        ]) :: Error.t()
+  def of_step(%Error{} = error, {epoch, step, inputs}, model, templates) do
+    details =
+      Map.merge(error.details, %{epoch: epoch, batch: step, message: Exception.message(error)})
+
+    %{error | details: named(error.reason, details, {model, inputs, templates})}
+  end
+
+  defp named(:non_finite, %{what: "loss"} = details, {model, inputs, templates}) do
+    case Diagnosis.output(model, inputs, templates) do
+      nil ->
+        details
+
+      layer ->
+        details
+        |> Map.put(:layer, layer)
+        |> say("; the first output that is not finite is that of #{layer}")
+    end
+  end
+
+  # The engine knows parameters by number, and has stopped at the first one.
+  defp named(:non_finite, details, {model, inputs, templates}) do
+    {trainable, _rest} = ExBurn.Training.Step.arguments(model)
+    first = fn -> trainable |> Enum.at(details.parameter) |> elem(0) end
+    path = Diagnosis.gradient(model, inputs, templates) || first.()
+    name = State.name(path)
+    message = String.replace(details.message, "the gradient is", "the gradient of #{name} is")
+    Map.merge(details, %{parameter: name, layer: Diagnosis.layer(path), message: message})
+  end
+
+  defp named(_reason, %{epoch: epoch, batch: batch} = details, _step),
+    do: say(details, ", in batch #{batch} of epoch #{epoch}")
+
+  defp say(details, more), do: %{details | message: details.message <> more}
 
   @doc """
   The error with the model and the history that the run has reached, unless it has them.

@@ -5,13 +5,21 @@ defmodule ExBurn.Training.Job do
   `native/ex_burn/src/train.rs` describes the terms.
   """
 
+  alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Error, Model, Telemetry}
   alias ExBurn.Training.{Data, Feed, Optimizer, Schedule, Step, Update}
 
   @enforce_keys [:config, :job, :feed]
-  defstruct [:config, :job, :feed]
+  defstruct [:config, :job, :feed, calls: %{}, batches: []]
 
-  @type t :: %__MODULE__{config: map(), job: map(), feed: Feed.t() | nil}
+  @typedoc "With the functions that the programs call and the templates of the batches that there are programs for."
+  @type t :: %__MODULE__{
+          config: map(),
+          job: map(),
+          feed: Feed.t() | nil,
+          calls: %{non_neg_integer() => HostCall.t()},
+          batches: [Data.templates()]
+        }
 
   @doc """
   The job of training `model` with `{x, y}` or an enumerable of such batches.
@@ -21,17 +29,25 @@ defmodule ExBurn.Training.Job do
   @spec prepare!(Model.t(), term(), map()) :: t()
   def prepare!(%Model{} = model, data, options) do
     {data, validation, feed} = sources!(model, data, options)
+    steps = steps!(data, model, :train, options.batch_size)
+    evaluations = steps!(validation, model, :inference, options.batch_size)
 
     sources = %{
-      steps: programs!(data, model, :train, options.batch_size),
-      evaluations: programs!(validation, model, :inference, options.batch_size),
+      steps: Enum.map(steps, & &1.program),
+      evaluations: Enum.map(evaluations, & &1.program),
       data: data && Step.refs(Data.tensors(data)),
       validation: validation && Step.refs(Data.tensors(validation)),
       optimizer_state: resume(model),
       means: options[:means]
     }
 
-    %__MODULE__{config: config(model, options), job: job(model, sources), feed: feed}
+    %__MODULE__{
+      config: config(model, options),
+      job: job(model, sources),
+      feed: feed,
+      calls: calls(steps ++ evaluations),
+      batches: batches(data, options.batch_size)
+    }
   end
 
   @doc """
@@ -39,7 +55,8 @@ defmodule ExBurn.Training.Job do
   """
   @spec single_step!(Model.t(), Data.t(), map()) :: t()
   def single_step!(%Model{} = model, %Data{} = batch, options) do
-    step = Step.fetch!(model, :train, Data.templates(batch, batch.rows), :train_step)
+    templates = Data.templates(batch, batch.rows)
+    step = Step.fetch!(model, :train, templates, :train_step)
     Step.check_targets!(step, model, batch.y, :train_step)
 
     sources = %{
@@ -61,7 +78,13 @@ defmodule ExBurn.Training.Job do
         learning_rate: options.learning_rate * 1.0
       })
 
-    %__MODULE__{config: config, job: job(model, sources), feed: nil}
+    %__MODULE__{
+      config: config,
+      job: job(model, sources),
+      feed: nil,
+      calls: step.calls,
+      batches: [templates]
+    }
   end
 
   defp job(model, sources) do
@@ -113,11 +136,21 @@ defmodule ExBurn.Training.Job do
       clip_norm: float(options.clip_norm),
       clip_value: float(options.clip_value),
       accumulate: options[:accumulate_gradients] || 1,
+      checkpointing: checkpointing(options.gradient_checkpointing),
       gradients: if(model.gradients == :symbolic, do: :program, else: :autodiff),
       skip_non_finite: options[:nan] == :skip,
       pause_every: nil
     }
   end
+
+  @doc """
+  What the native side calls a choice of `gradient_checkpointing:`.
+  """
+  @spec checkpointing(boolean() | {:every, pos_integer()}) ::
+          :off | :balanced | {:every, pos_integer()}
+  def checkpointing(false), do: :off
+  def checkpointing(true), do: :balanced
+  def checkpointing({:every, count}), do: {:every, count}
 
   defp float(number), do: number && number * 1.0
 
@@ -183,15 +216,16 @@ defmodule ExBurn.Training.Job do
   defp validation!(_model, %{validation_data: nil}), do: nil
   defp validation!(model, %{validation_data: pair}), do: Data.new!(pair, model, :fit)
 
-  defp programs!(nil, _model, _mode, _batch_size), do: []
-
-  defp programs!(data, model, mode, batch_size) do
-    [step | _] =
-      steps =
-      for rows <- Data.batch_sizes(data.rows, batch_size),
-          do: Step.fetch!(model, mode, Data.templates(data, rows), :fit)
-
-    Step.check_targets!(step, model, data.y, :fit)
-    Enum.map(steps, & &1.program)
+  defp steps!(data, model, mode, batch_size) do
+    steps = for batch <- batches(data, batch_size), do: Step.fetch!(model, mode, batch, :fit)
+    for step <- Enum.take(steps, 1), do: Step.check_targets!(step, model, data.y, :fit)
+    steps
   end
+
+  defp batches(nil, _size), do: []
+
+  defp batches(data, size),
+    do: for(rows <- Data.batch_sizes(data.rows, size), do: Data.templates(data, rows))
+
+  defp calls(steps), do: steps |> Enum.map(& &1.calls) |> Enum.reduce(%{}, &Map.merge/2)
 end

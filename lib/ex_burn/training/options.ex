@@ -3,6 +3,7 @@ defmodule ExBurn.Training.Options do
   Options of the training functions, checked once.
   """
 
+  alias ExBurn.Error
   alias ExBurn.Training.Weights
 
   @fit [
@@ -40,7 +41,7 @@ defmodule ExBurn.Training.Options do
   def fit!(opts, seed), do: validate!(opts, Keyword.put(@fit, :seed, seed), :fit)
 
   @doc """
-  `opts` over `defaults` as a map, refusing unknown names and wrong values.
+  `opts` over `defaults` as a map, refusing unknown names, wrong values and those that don't go together.
 
   ## Examples
 
@@ -55,8 +56,19 @@ defmodule ExBurn.Training.Options do
     for {name, value} <- opts,
         do: ExBurn.Options.check!(valid?(name, value), op, name, value, expected(name))
 
-    Map.new(opts)
+    opts |> Map.new() |> check_together!(op)
   end
+
+  # The program that Nx derives holds the backward pass: there is nothing left to leave out.
+  defp check_together!(%{gradients: :symbolic, gradient_checkpointing: how}, op)
+       when how != false do
+    raise Error,
+      op: op,
+      reason:
+        "gradient_checkpointing: is #{inspect(how)}, but it is of gradients: :autodiff, and gradients: is :symbolic"
+  end
+
+  defp check_together!(opts, _op), do: opts
 
   defp valid?(name, value) when name in [:epochs, :batch_size, :accumulate_gradients],
     do: is_integer(value) and value > 0
@@ -80,7 +92,8 @@ defmodule ExBurn.Training.Options do
 
   defp valid?(:class_weights, value), do: value == nil or Weights.classes?(value)
   defp valid?(:nan, value), do: value in [:stop, :skip]
-  defp valid?(:gradient_checkpointing, value), do: value == false
+  defp valid?(:gradient_checkpointing, {:every, count}), do: is_integer(count) and count > 0
+  defp valid?(:gradient_checkpointing, value), do: is_boolean(value)
   defp valid?(:gradients, value), do: value in [:autodiff, :symbolic]
   defp valid?(:resume, value), do: value == nil or is_binary(value)
 
@@ -102,7 +115,7 @@ defmodule ExBurn.Training.Options do
   defp expected(:nan), do: ":stop or :skip"
 
   defp expected(:gradient_checkpointing),
-    do: "false: what the backward pass needs is kept, not computed again"
+    do: "true, false or {:every, a positive number of operations}"
 
   defp expected(:gradients), do: ":autodiff or :symbolic"
   defp expected(:resume), do: "the path of a directory of checkpoints or of one of them, or nil"

@@ -6,8 +6,8 @@ defmodule ExBurn.Training.Run do
   the run's is left when it is over, however it ends. If the process dies, the thread ends within a batch.
   """
 
+  alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Error, Model, NIF, Telemetry}
-  alias ExBurn.Model.State
 
   alias ExBurn.Training.{
     Callbacks,
@@ -22,7 +22,7 @@ defmodule ExBurn.Training.Run do
     Step
   }
 
-  @enforce_keys [:tag, :model, :options, :feed, :callbacks, :progress, :names]
+  @enforce_keys [:tag, :model, :options, :feed, :calls, :batches, :callbacks, :progress, :names]
   defstruct @enforce_keys ++ [:handle, :rate, history: [], steps: %{}]
 
   @doc """
@@ -35,6 +35,8 @@ defmodule ExBurn.Training.Run do
       model: model,
       options: options,
       feed: job.feed,
+      calls: job.calls,
+      batches: job.batches,
       callbacks: Callbacks.start(options.callbacks),
       progress: progress(options),
       names: Enum.map(model.metrics, &Metric.name/1),
@@ -158,6 +160,13 @@ defmodule ExBurn.Training.Run do
     {:cont, run}
   end
 
+  defp handle({:call, number}, run) do
+    arguments = Error.unwrap!(NIF.train_arguments(run.handle))
+    results = run.calls |> Map.fetch!(number) |> HostCall.apply(arguments, %{})
+    Error.unwrap!(NIF.train_resume(run.handle, results))
+    {:cont, run}
+  end
+
   defp handle({:want_batches, count}, run), do: {:cont, feed(run, count)}
 
   defp handle({:done, how}, run) do
@@ -166,25 +175,12 @@ defmodule ExBurn.Training.Run do
 
   defp handle({:failed, failure}, run) do
     error = Error.from_native(failure)
-    raise %{error | details: error.details |> named_parameter(run.model) |> named_batch()}
+
+    case Error.unwrap!(NIF.train_failure(run.handle)) do
+      nil -> raise error
+      step -> raise Failure.of_step(error, step, run.model, run.batches ++ Map.keys(run.steps))
+    end
   end
-
-  # Every batch is a step of its epoch, those that are left out too.
-  defp named_batch(%{step: step} = details), do: Map.put(details, :batch, step)
-  defp named_batch(details), do: details
-
-  # The engine knows parameters by number.
-  defp named_parameter(%{parameter: number, message: message} = details, model)
-       when number != nil do
-    {trainable, _rest} = Step.arguments(model)
-    path = trainable |> Enum.at(number) |> elem(0)
-    name = State.name(path)
-    layer = path |> Enum.drop(-1) |> State.name()
-    message = String.replace(message, "the gradient is", "the gradient of #{name} is")
-    Map.merge(details, %{parameter: name, layer: layer, message: message})
-  end
-
-  defp named_parameter(details, _model), do: details
 
   defp finish(run, reason) do
     run = %{run | progress: Progress.close(run.progress)}
@@ -262,7 +258,8 @@ defmodule ExBurn.Training.Run do
     step =
       Map.get_lazy(run.steps, templates, fn -> Step.fetch!(run.model, :train, templates, :fit) end)
 
-    {step, %{run | steps: Map.put(run.steps, templates, step)}}
+    steps = Map.put(run.steps, templates, step)
+    {step, %{run | steps: steps, calls: Map.merge(run.calls, step.calls)}}
   end
 
   defp no_batches!(%{history: []}),

@@ -11,7 +11,8 @@ defmodule ExBurn.Training.Step do
   Programs are kept in `ExBurn.Defn.Cache` by model, loss, metrics and the types of everything they take.
   """
 
-  alias ExBurn.Defn.{Cache, Compiler, Lowering}
+  alias ExBurn.Defn.{Cache, Compiler, Lowering, Run}
+  alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Backend, Error, Model, NIF, Type}
   alias ExBurn.Model.{Forward, State}
   alias ExBurn.Training.{Data, Loss, Metric}
@@ -19,11 +20,18 @@ defmodule ExBurn.Training.Step do
 
   @compile {:no_warn_undefined, [Axon]}
 
-  @enforce_keys [:program, :prediction]
-  defstruct [:program, :prediction]
+  @enforce_keys [:program, :prediction, :calls]
+  defstruct [:program, :prediction, :calls]
 
-  @typedoc "A native program and the template of what the model answers."
-  @type t :: %__MODULE__{program: reference(), prediction: Nx.Container.t()}
+  @typedoc """
+  A native program, the template of what the model answers, and the functions that the program calls, by numbers that no
+  other step has.
+  """
+  @type t :: %__MODULE__{
+          program: reference(),
+          prediction: Nx.Container.t(),
+          calls: %{non_neg_integer() => HostCall.t()}
+        }
 
   @type mode :: :train | :inference
 
@@ -47,7 +55,7 @@ defmodule ExBurn.Training.Step do
     raise Error,
       op: op,
       reason:
-        "the model was loaded from a file and can only predict; compile the Axon model to train it"
+        "the model was loaded from a file or quantized and can only predict; compile the Axon model to train it"
   end
 
   defp check_model!(%Model{loss: nil}, op),
@@ -98,23 +106,41 @@ defmodule ExBurn.Training.Step do
 
   defp templates(leaves), do: Enum.map(leaves, fn {path, t} -> {path, Nx.to_template(t)} end)
 
-  defp build(model, mode, {x, y, weights}) do
-    {trainable, rest} = arguments(model)
-    arguments = [tuple(trainable), tuple(rest), x, y, weights]
-
-    traced =
-      model |> objective(mode) |> with_gradients(model, mode) |> Forward.expression(arguments)
-
-    inputs = arguments |> Composite.flatten_list() |> Enum.map(&Type.of/1)
+  defp build(model, mode, batch) do
+    traced = expression(model, mode, batch)
+    inputs = model |> inputs(batch) |> Enum.map(&Type.of/1)
     outputs = [[traced.loss], traced.metrics, traced.states, traced.gradients]
     outputs = Enum.flat_map(outputs, &if(is_tuple(&1), do: Tuple.to_list(&1), else: &1))
     autodiff? = mode == :train and model.gradients == :autodiff
-    lowered = Lowering.lower(outputs, inputs, autodiff: autodiff?, keep_unused: true)
+    opts = [autodiff: autodiff?, keep_unused: true, calls: :unique]
+    lowered = Lowering.lower(outputs, inputs, opts)
 
     %__MODULE__{
       program: Compiler.native(lowered),
-      prediction: Composite.traverse(traced.prediction, &Nx.to_template/1)
+      prediction: Composite.traverse(traced.prediction, &Nx.to_template/1),
+      calls: Map.new(lowered.calls)
     }
+  end
+
+  @doc """
+  What a program is made from: a map of the expressions of the `:loss`, the `:metrics`, the `:states`, the `:gradients`
+  and the `:prediction`.
+  """
+  @spec expression(Model.t(), mode(), Data.templates()) :: %{atom() => Nx.Container.t()}
+  def expression(model, mode, batch) do
+    objective = objective(model, mode)
+    objective |> with_gradients(model, mode) |> Forward.expression(containers(model, batch))
+  end
+
+  @doc """
+  Templates of all that a program takes, in order.
+  """
+  @spec inputs(Model.t(), Data.templates()) :: [Nx.Tensor.t()]
+  def inputs(model, batch), do: model |> containers(batch) |> Composite.flatten_list()
+
+  defp containers(model, {x, y, weights}) do
+    {trainable, rest} = arguments(model)
+    [tuple(trainable), tuple(rest), x, y, weights]
   end
 
   defp tuple(leaves), do: leaves |> Enum.map(&Nx.to_template(elem(&1, 1))) |> List.to_tuple()
@@ -207,11 +233,11 @@ defmodule ExBurn.Training.Step do
   Runs an evaluation program on a batch and answers its outputs: the loss, then the metrics.
   """
   @spec evaluate(t(), Model.t(), Data.t()) :: [Nx.Tensor.t()]
-  def evaluate(%__MODULE__{program: program}, model, batch) do
+  def evaluate(%__MODULE__{program: program, calls: calls}, model, batch) do
     {trainable, rest} = arguments(model)
     inputs = refs(trainable ++ rest ++ Data.tensors(batch))
     {_inputs, types} = Error.unwrap!(NIF.program_types(program))
-    outputs = Error.unwrap!(NIF.program_run_dirty(program, inputs, []), :evaluate)
+    outputs = Run.run(program, {inputs, []}, false, calls, %{}, :evaluate)
     Enum.zip_with(outputs, types, &scalar/2)
   end
 

@@ -164,7 +164,7 @@ fn calls_are_refused_where_nobody_answers() {
     let body = program(2, vec![hook(0, &[0]), binary(Binary::Add, [0, 1])], &[2]);
     let fold = Op::CustomReduce(CustomReduce { axes: None, keep_axes: false, body });
     let error = program(2, vec![step(fold, &[0, 1])], &[2]).check().expect_err("a fold that calls").to_string();
-    assert_eq!(error, "reduce: its program calls into the host, which only loops and branches can do");
+    assert_eq!(error, "reduce: its program calls into the host, which only loops, branches and gradients can do");
 
     let error = program(1, vec![Instruction { outputs: vec![scalar()], ..hook(0, &[0]) }], &[1]).check();
     assert_eq!(error.expect_err("a hook with a result").to_string(), "hook: a hook answers 1 values, not 0");

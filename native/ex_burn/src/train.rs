@@ -14,11 +14,12 @@
 //! reference; parameters and optimizer state come and go in the order given.
 //!
 //! ```text
-//! train_gradients_dirty(executable, n_params, [tensor]) -> {outputs :: [tensor], gradients :: [tensor]}
+//! train_gradients_dirty(executable, n_params, [tensor], checkpointing) -> {outputs :: [tensor], gradients :: [tensor]}
 //! ```
 //!
 //! One forward and backward pass. The inputs are `params ++ rest` without captures; the first output is the loss. Any program
 //! whose first output is a float scalar will do. A parameter that the loss does not depend on has a gradient of zeros.
+//! `checkpointing` is `:off`, `:balanced` or `{:every, n_instructions}`. Hooks are passed over.
 //!
 //! ```text
 //! train_profile_dirty(executable, [tensor], config, job) -> {forward, backward, optimizer}
@@ -39,6 +40,7 @@
 //!   learning_rate: float,
 //!   optimizer: {name, %{option => value}} | nil,   # with all options, see the engine's `Rule`; nil with an update program
 //!   gradients: :autodiff | :program,   # by autodiff, or answered by step programs after the new states
+//!   checkpointing: :off | :balanced | {:every, pos_integer},   # what autodiff keeps for the backward pass
 //!   clip_value: float | nil,      # bound of every element of a gradient
 //!   clip_norm: float | nil,       # bound of the norm of all gradients together, once they are clipped
 //!   weight_decay: float,          # share of each parameter that is added to its gradient
@@ -78,6 +80,13 @@
 //! Answers an `:epoch` or `:pause` event. False when the run is over; an error when neither waits.
 //!
 //! ```text
+//! train_arguments(handle) -> [tensor]
+//! train_resume(handle, [tensor]) -> boolean
+//! ```
+//!
+//! Take the arguments of the call that a `:call` event told of, and go on with its results; a hook has none.
+//!
+//! ```text
 //! train_stop(handle) -> boolean
 //! ```
 //!
@@ -92,6 +101,12 @@
 //! While an epoch or a pause waits for its answer the two fit together. `slots` has one list for each of the optimizer's moments (sgd:
 //! none, or the trace; adam: mu and nu), with one tensor for each parameter; of an update program, one list with its state. Memory is shared, not copied, until the next step.
 //!
+//! ```text
+//! train_failure(handle) -> {epoch, step, [tensor]} | nil
+//! ```
+//!
+//! The step that ended the run by an error, and what its program was given: parameters, states and batch.
+//!
 //! # Messages
 //!
 //! The owner gets `{:ex_burn_train, tag, event}`. Numbers are floats, or `:nan`, `:infinity`, `:neg_infinity`.
@@ -101,6 +116,7 @@
 //! {:epoch, %{epoch: n, loss: number, metrics: [number], val_loss: number | nil, val_metrics: [number] | nil,
 //!            learning_rate: float, seconds: float, steps: n, samples: n, skipped: n}}
 //! {:pause, %{epoch: n, means: %{sums: [bits], samples: n, batches: n, skipped: n}}}
+//! {:call, n}
 //! {:want_batches, n}
 //! {:done, :finished | :halted | :stopped}
 //! {:failed, {kind, map}}
@@ -108,29 +124,30 @@
 //!
 //! `loss` and `metrics` are means over the epoch so far, weighted by batch size. `:progress` comes at most every 100 ms and
 //! after an epoch's last step; `steps` is nil for fed batches. Every `:epoch`, the last one too, waits for `train_continue`.
+//! `:call` has the number of a function that a program calls, which waits for `train_resume`.
 //! `:want_batches` comes first in each epoch of a run that is fed and again when a batch is taken; it counts for that epoch
 //! only. `skipped` counts batches left out. `:done` or `:failed` is the last message. `:failed` carries the same term as an `{:error, _}` answer; a loss or
 //! gradient that is not finite is `{:non_finite, %{what: "loss" | "gradient", value: text, epoch: n, step: n, …}}`, and
 //! the update of that step has not been applied.
 
+mod owner;
 mod term;
 
-use ex_burn_engine::train::{self, Event, Observer, OptimizerState, Session};
-use ex_burn_engine::{Device, Result};
-use rustler::env::SavedTerm;
-use rustler::{Encoder, Env, LocalPid, Monitor, OwnedEnv, Resource, ResourceArc, Term};
+use ex_burn_engine::Result;
+use ex_burn_engine::exec::with_host;
+use ex_burn_engine::train::{self, Failure, OptimizerState, Session};
+use rustler::{Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
 use crate::boundary::guard;
 use crate::error::NifError;
 use crate::program::Executable;
 use crate::tensor::{Tensors, resources, values};
 use crate::term::decode;
-use term::{EventTerm, JobTerm};
+use owner::Owner;
+use term::JobTerm;
 
 /// Named in every error that the caller of `fit` can cause.
 const OP: &str = "fit";
-
-rustler::atoms! { ex_burn_train }
 
 /// A run. Garbage collection stops it.
 struct Handle(Session);
@@ -147,31 +164,9 @@ impl Resource for Handle {
     }
 }
 
-/// The owner of a run, as the run's thread sees it.
-struct Owner {
-    pid: LocalPid,
-    home: OwnedEnv,
-    tag: SavedTerm,
-}
-
-impl Owner {
-    fn new(pid: LocalPid, tag: Term<'_>) -> Self {
-        let home = OwnedEnv::new();
-        let tag = home.save(tag);
-        Self { pid, home, tag }
-    }
-}
-
-impl Observer for Owner {
-    fn event(&mut self, event: Event) {
-        let event = EventTerm::from(event);
-        let message = |env| {
-            let tag = self.home.run(|home| self.tag.load(home).in_env(env));
-            (ex_burn_train(), tag, event).encode(env)
-        };
-        // A message to a dead owner is lost; its monitor stops the run.
-        let _ = OwnedEnv::new().send_and_clear(&self.pid, message);
-    }
+/// Passes over hooks, which have no results. Other calls miss theirs, which is an error.
+fn without_hooks<T>(body: impl FnOnce() -> T) -> T {
+    with_host(Box::new(|_, _| Ok(vec![])), body)
 }
 
 /// One forward and backward pass.
@@ -180,10 +175,12 @@ fn train_gradients_dirty(
     executable: ResourceArc<Executable>,
     params: usize,
     inputs: Tensors,
+    checkpointing: Term<'_>,
 ) -> Result<(Tensors, Tensors), NifError> {
     guard("compute_gradients", || {
         let inputs = values("compute_gradients", &inputs)?;
-        let pass = train::gradients(&executable.0, params, inputs, &Device::Cpu)?;
+        let checkpointing = decode("compute_gradients", checkpointing)?;
+        let pass = without_hooks(|| train::checkpointed(&executable.0, params, inputs, checkpointing))?;
         Ok((resources(pass.outputs), resources(pass.gradients)))
     })
 }
@@ -197,7 +194,8 @@ fn train_profile_dirty(
     job: JobTerm,
 ) -> Result<(f64, f64, f64), NifError> {
     guard("profile_step", || {
-        let times = train::profile(&executable.0, values(OP, &batch)?, decode(OP, config)?, job.job()?)?;
+        let (batch, config, job) = (values(OP, &batch)?, decode(OP, config)?, job.job()?);
+        let times = without_hooks(|| train::profile(&executable.0, batch, config, job))?;
         Ok(times.map(|time| time.as_secs_f64()).into())
     })
 }
@@ -240,6 +238,27 @@ fn train_feed_end(handle: ResourceArc<Handle>) -> Result<bool, NifError> {
 #[rustler::nif]
 fn train_continue(handle: ResourceArc<Handle>, answer: Term<'_>) -> Result<bool, NifError> {
     guard(OP, || handle.0.answer(decode(OP, answer)?))
+}
+
+/// The arguments of a call.
+#[rustler::nif]
+fn train_arguments(handle: ResourceArc<Handle>) -> Result<Tensors, NifError> {
+    guard(OP, || Ok(resources(handle.0.arguments()?)))
+}
+
+/// Goes on after a call.
+#[rustler::nif]
+fn train_resume(handle: ResourceArc<Handle>, results: Tensors) -> Result<bool, NifError> {
+    guard(OP, || handle.0.resume(values(OP, &results)?))
+}
+
+/// The step that ended a run.
+#[rustler::nif]
+fn train_failure(handle: ResourceArc<Handle>) -> Result<Option<(usize, usize, Tensors)>, NifError> {
+    guard(OP, || {
+        let term = |Failure { epoch, step, inputs }| (epoch, step, resources(inputs));
+        Ok(handle.0.failure().map(term))
+    })
 }
 
 /// Ends a run within one batch.

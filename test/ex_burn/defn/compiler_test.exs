@@ -105,6 +105,15 @@ defmodule ExBurn.Defn.CompilerTest do
     assert results == Enum.map(1..20, &[1.0 * &1 * &1 - 1])
   end
 
+  test "what can't be a cache is refused" do
+    for cache <- [3, :disk, "", %{}] do
+      fun = fn -> Nx.Defn.jit_apply(&Nx.exp/1, [1.0], compiler: Compiler, cache: cache) end
+      error = assert_raise ExBurn.Error, fun
+      wanted = "compile: cache: is #{inspect(cache)}, expected true, false or the path of a file"
+      assert Exception.message(error) == wanted
+    end
+  end
+
   test "options of other compilers are ignored, unknown devices are not" do
     opts = [compiler: Compiler, client: :host, max_float_type: {:f, 32}]
     assert Nx.Defn.jit_apply(&Nx.add(&1, 1), [Nx.tensor(1)], opts) |> Nx.to_number() == 2

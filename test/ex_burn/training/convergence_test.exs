@@ -25,7 +25,11 @@ defmodule ExBurn.Training.ConvergenceTest do
       {Nx.tensor([[0, 0], [0, 1], [1, 0], [1, 1]], type: :f32), Nx.tensor([[0], [1], [1], [0]])}
 
     compile = [loss: :binary_cross_entropy, optimizer: :adam, learning_rate: 0.05]
-    assert learnt(axon, data, [epochs: 300, batch_size: 4], compile) == List.duplicate(1.0, 10)
+
+    for gradients <- [:autodiff, :symbolic] do
+      opts = [epochs: 300, batch_size: 4, gradients: gradients]
+      assert learnt(axon, data, opts, compile) == List.duplicate(1.0, 10)
+    end
   end
 
   test "two spirals" do
@@ -42,8 +46,12 @@ defmodule ExBurn.Training.ConvergenceTest do
     y = Nx.concatenate([Nx.broadcast(0, {100}), Nx.broadcast(1, {100})])
     compile = [loss: :cross_entropy, optimizer: :adamw, learning_rate: 0.01]
     schedule = [lr_schedule: {:cosine, 0.01, 0.001}]
-    accuracies = learnt(axon, {x, y}, [epochs: 120, batch_size: 20] ++ schedule, compile)
-    assert Enum.all?(accuracies, &(&1 >= 0.99)), inspect(accuracies)
+
+    for gradients <- [:autodiff, :symbolic] do
+      opts = [epochs: 120, batch_size: 20, gradients: gradients] ++ schedule
+      accuracies = learnt(axon, {x, y}, opts, compile)
+      assert Enum.all?(accuracies, &(&1 >= 0.99)), inspect({gradients, accuracies})
+    end
   end
 
   test "a sequence, said again after its end" do
@@ -61,8 +69,11 @@ defmodule ExBurn.Training.ConvergenceTest do
     x = said |> Nx.new_axis(-1) |> Nx.equal(Nx.iota({1, 1, 4})) |> Nx.as_type(:f32)
     y = Nx.concatenate([blank, Nx.tensor(symbols)], axis: 1)
     compile = [loss: :cross_entropy, optimizer: :adam, learning_rate: 0.03]
-    opts = [epochs: 120, batch_size: 27, clip_norm: 1.0]
-    accuracies = learnt(axon, {x, y}, opts, compile)
-    assert Enum.all?(accuracies, &(&1 >= 0.99)), inspect(accuracies)
+
+    for gradients <- [:autodiff, :symbolic] do
+      opts = [epochs: 120, batch_size: 27, clip_norm: 1.0, gradients: gradients]
+      accuracies = learnt(axon, {x, y}, opts, compile)
+      assert Enum.all?(accuracies, &(&1 >= 0.99)), inspect({gradients, accuracies})
+    end
   end
 end

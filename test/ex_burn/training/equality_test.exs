@@ -52,8 +52,24 @@ defmodule ExBurn.Training.EqualityTest do
         |> Axon.dense(1),
         GradientCases.random({4, 3, 2}, 5),
         {:huber, GradientCases.random({4, 1}, 6), &Axon.Losses.huber(&1, &2, reduction: :mean)}
+      },
+      attention: {
+        "x" |> Axon.input(shape: {nil, 4, 3}) |> attention() |> Axon.flatten() |> Axon.dense(1),
+        GradientCases.random({4, 4, 3}, 7),
+        {:huber, GradientCases.random({4, 1}, 8), &Axon.Losses.huber(&1, &2, reduction: :mean)}
       }
     ]
+  end
+
+  defp attention(x) do
+    # A bias of the keys would have a gradient of nothing but rounding, of which Adam makes steps.
+    [q, k, v] =
+      for name <- ~w(query key value), do: Axon.dense(x, 3, name: name, use_bias: name != "key")
+
+    scores = Axon.layer(fn q, k, _ -> Nx.dot(q, [2], [0], k, [2], [0]) end, [q, k])
+    weights = Axon.softmax(scores)
+    mixed = Axon.layer(fn w, v, _ -> Nx.dot(w, [2], [0], v, [1], [0]) end, [weights, v])
+    Axon.add(x, mixed)
   end
 
   defp by_axon(model, {x, y}, loss, optimizer) do
@@ -74,7 +90,8 @@ defmodule ExBurn.Training.EqualityTest do
   defp on_binary(leaves),
     do: for({path, t} <- leaves, do: {path, Nx.backend_copy(t, Nx.BinaryBackend)})
 
-  for name <- [:mlp, :cnn, :norms, :lstm], {optimizer, rate} <- [adam: 0.02, sgd: 0.05] do
+  for name <- [:mlp, :cnn, :norms, :lstm, :attention],
+      {optimizer, rate} <- [adam: 0.02, sgd: 0.05] do
     test "#{name} with #{optimizer} is trained alike by both kinds of gradients and by Axon.Loop" do
       {axon, x, {loss, y, reference}} = cases()[unquote(name)]
       optimizer = unquote(optimizer)

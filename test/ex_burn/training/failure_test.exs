@@ -5,6 +5,7 @@ defmodule ExBurn.Training.FailureTest do
   alias ExBurn.Training.{Checkpoint, Failure}
 
   doctest Failure
+  doctest ExBurn.Training.Diagnosis
 
   @quiet [epochs: 3, batch_size: 4, shuffle: false, verbose: false]
 
@@ -102,6 +103,119 @@ defmodule ExBurn.Training.FailureTest do
       assert_raise Error, fn -> Training.fit(model, {Nx.abs(x()), Nx.abs(y())}, @quiet) end
 
     assert %{layer: "line", step: 1, batch: 1, parameter: "line." <> _} = error.details
+  end
+
+  describe "the layer" do
+    defp deep(loss \\ :mse) do
+      "x"
+      |> Axon.input(shape: {nil, 3})
+      |> Axon.dense(4, name: "first")
+      |> Axon.dropout(rate: 0.1, name: "drop")
+      |> Axon.nx(&Nx.exp/1, name: "power")
+      |> Axon.batch_norm(name: "norm")
+      |> Axon.dense(1, name: "last")
+      |> Model.compile(loss: loss, seed: 3)
+    end
+
+    defp deep_failure(model, data, opts \\ []),
+      do: assert_raise(Error, fn -> Training.fit(model, data, @quiet ++ opts) end)
+
+    for gradients <- [:autodiff, :symbolic] do
+      test "whose output is the first that is not finite is named, #{gradients}" do
+        opts = [gradients: unquote(gradients)]
+        huge = Nx.multiply(x(), 1.0e4)
+        error = deep_failure(deep(), [{x(), y()}, {huge, y()}], opts)
+        assert %{layer: "power", batch: 2, epoch: 1, what: "loss"} = error.details
+        assert Exception.message(error) =~ "the first output that is not finite is that of power"
+        assert %Model{} = error.details.model
+      end
+
+      test "is the input where that is not finite, #{gradients}" do
+        {model, nan} = {deep(), Nx.multiply(x(), Nx.Constants.nan(:f32))}
+        error = deep_failure(model, {nan, y()}, gradients: unquote(gradients))
+        assert %{layer: "x", batch: 1} = error.details
+      end
+
+      test "nearest to the loss with a gradient that is not finite is named, #{gradients}" do
+        # The root's slope at 0 has no bound; what is before it has such gradients too.
+        model =
+          "x"
+          |> Axon.input(shape: {nil, 3})
+          |> Axon.dense(4, name: "first")
+          |> Axon.dense(1, name: "a second", kernel_initializer: :zeros)
+          |> Axon.nx(&Nx.sqrt/1)
+          |> Model.compile(loss: :mae)
+
+        data = {Nx.abs(x()), Nx.abs(y())}
+        error = deep_failure(model, data, gradients: unquote(gradients))
+        assert %{layer: "a second", parameter: "a second." <> _, batch: 1} = error.details
+        assert Exception.message(error) =~ "the gradient of a second."
+      end
+    end
+
+    test "is none where the loss function is at fault" do
+      loss = fn y, p -> Nx.mean(Nx.divide(Nx.add(p, 1), Nx.multiply(y, 0))) end
+      error = deep_failure(deep(loss), {x(), y()})
+      assert error.details.batch == 1
+      refute is_map_key(error.details, :layer)
+    end
+
+    test "is found among several in a graph, and hooks of the user are not called again" do
+      test = self()
+      log = fn x -> Axon.nx(x, &Nx.log/1, name: "log") end
+      input = Axon.input("x", shape: {nil, 3})
+
+      left =
+        input
+        |> Axon.dense(2, name: "left")
+        |> Axon.attach_hook(&send(test, {:seen, &1}), mode: :train)
+
+      right =
+        input
+        |> Axon.nx(&Nx.multiply(&1, 0), name: "nothing")
+        |> log.()
+        |> Axon.dense(2, name: "right")
+
+      model = left |> Axon.add(right) |> Axon.dense(1) |> Model.compile(loss: :mse)
+      error = deep_failure(model, {x(), y()})
+      assert error.details.layer == "log"
+      assert_received {:seen, _}
+      refute_received {:seen, _}
+    end
+  end
+
+  describe "too little memory" do
+    # Each pair of rows is looked at: the square of the rows in numbers.
+    defp pairs do
+      "x"
+      |> Axon.input(shape: {nil, 3})
+      |> Axon.dense(2, name: "line")
+      |> Axon.nx(fn x -> x |> Nx.dot([1], x, [1]) |> Nx.mean(axes: [1]) |> Nx.new_axis(1) end)
+      |> Model.compile(loss: :mse, learning_rate: 0.02)
+    end
+
+    # So many that their square takes all but a hundredth of the memory, which the system itself needs more of.
+    defp rows_beyond_memory,
+      do: (ExBurn.memory_info().total * 0.99 / 4) |> :math.sqrt() |> floor()
+
+    for gradients <- [:autodiff, :symbolic] do
+      test "names the batch, leaves the model and the VM as they were, #{gradients}" do
+        opts = [gradients: unquote(gradients)] ++ @quiet
+        good = [{x(), y()}]
+
+        huge =
+          {Nx.broadcast(0.5, {rows_beyond_memory(), 3}),
+           Nx.broadcast(0.5, {rows_beyond_memory(), 1})}
+
+        error = assert_raise Error, fn -> Training.fit(pairs(), good ++ [huge], opts) end
+        assert Exception.message(error) =~ ~r/may need \d+ MB of memory, \d+ MB are available/
+        assert %{epoch: 1, batch: 2, history: [], model: left} = error.details
+        want = Training.fit(pairs(), good, Keyword.put(opts, :epochs, 1))
+        assert bits(left) == bits(want)
+        # It goes on from there.
+        assert [_ | _] = bits(Training.fit(left, good, opts))
+      end
+    end
   end
 
   @tag :tmp_dir

@@ -205,7 +205,10 @@ defmodule ExBurn.Training.StepOptionsTest do
           {[clip_value: -1], "clip_value: is -1"},
           {[weight_decay: -0.1], "weight_decay: is -0.1, expected a number of at least 0"},
           {[accumulate_gradients: 0], "accumulate_gradients: is 0, expected a positive integer"},
-          {[gradient_checkpointing: true], "gradient_checkpointing: is true, expected false"},
+          {[gradient_checkpointing: {:every, 0}],
+           "gradient_checkpointing: is {:every, 0}, expected true, false or {:every, a positive"},
+          {[gradient_checkpointing: true, gradients: :symbolic],
+           "gradient_checkpointing: is true, but it is of gradients: :autodiff"},
           {[nan: :ignore], "nan: is :ignore, expected :stop or :skip"},
           {[resume: true], "resume: is true, expected the path of a directory"}
         ] do

@@ -35,8 +35,12 @@ defmodule ExBurn.Defn.Lowering.HostCall do
   end
 
   # A named hook without a function does nothing unless the caller hangs one on it.
-  defp called?({:named, name, nil}, scope), do: Scope.hook?(scope, name)
-  defp called?(_spec, _scope), do: true
+  defp called?(spec, scope) do
+    case spec do
+      {:named, name, nil} -> Scope.hook?(scope, name) and not Scope.without_hooks?(scope)
+      _ -> not Scope.without_hooks?(scope)
+    end
+  end
 
   defp emit_hook(expr, spec, refs, scope) do
     {number, scope} = Scope.add_call(scope, :hook, {:hook, spec, template(expr)})

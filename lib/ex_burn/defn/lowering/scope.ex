@@ -27,7 +27,7 @@ defmodule ExBurn.Defn.Lowering.Scope do
           ids: %{reference() => atom()},
           known: %{term() => [Program.ref()]},
           inline: boolean(),
-          calls: [HostCall.t()],
+          calls: [HostCall.t() | {non_neg_integer(), HostCall.t()}],
           opts: keyword()
         }
 
@@ -60,11 +60,28 @@ defmodule ExBurn.Defn.Lowering.Scope do
   def add_call(scope, op, call) do
     root = List.last(scope)
 
-    unless root.opts[:calls],
-      do: raise(Error, op: op, reason: "a program that runs without Elixir can't call a function")
-
-    {length(root.calls), List.replace_at(scope, -1, %{root | calls: [call | root.calls]})}
+    {number, call} = number!(root, op, call)
+    {number, List.replace_at(scope, -1, %{root | calls: [call | root.calls]})}
   end
+
+  defp number!(%{opts: opts, calls: calls}, op, call) do
+    case opts[:calls] do
+      true ->
+        {length(calls), call}
+
+      :unique ->
+        number = System.unique_integer([:positive])
+        {number, {number, call}}
+
+      _ ->
+        raise Error, op: op, reason: "a program that runs without Elixir can't call a function"
+    end
+  end
+
+  @doc """
+  Whether hooks are passed over.
+  """
+  def without_hooks?(scope), do: List.last(scope).opts[:calls] == :without_hooks
 
   @doc """
   The functions that the program calls, by their numbers.

@@ -86,6 +86,11 @@ impl Frame {
         ops::check_results(&instruction.op, results, &instruction.outputs)
     }
 
+    /// Whether the next instruction is a hook.
+    pub(super) fn is_at_hook(&self) -> bool {
+        self.plan.step(self.next).is_some_and(|(instruction, _)| matches!(instruction.op, Op::Hook(_)))
+    }
+
     /// Name of the next instruction's operation.
     pub(super) fn op_name(&self) -> String {
         self.plan.step(self.next).map_or_else(|| "program".into(), |(instruction, _)| instruction.op.name())

@@ -71,6 +71,11 @@ impl Machine {
         self.go()
     }
 
+    /// Whether the run waits at a hook, which has no results.
+    pub(super) fn at_hook(&self) -> bool {
+        self.current.is_at_hook()
+    }
+
     /// The error for a call where no host can answer.
     pub(super) fn refusal(&self) -> Error {
         Error::invalid(self.current.op_name(), "calls into the host, which can't answer in the middle of this run")

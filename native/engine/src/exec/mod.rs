@@ -2,12 +2,15 @@
 
 mod executable;
 mod frame;
+mod host;
 mod interrupt;
 mod lift;
 mod machine;
 mod plan;
 
 pub use executable::Executable;
+pub(crate) use host::replay;
+pub use host::{Host, with_host};
 pub(crate) use interrupt::check as check_stopped;
 pub use interrupt::stoppable;
 pub use machine::{Machine, Outcome};

@@ -6,7 +6,7 @@ use crate::cpu::tape::Tape;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::lift::lift;
-use crate::exec::{Machine, Outcome};
+use crate::exec::{Machine, Outcome, host};
 use crate::ops::fused;
 use crate::program::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
 use crate::value::Value;
@@ -80,11 +80,15 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// As [`Plan::start`]; [`Error::Invalid`] when the program calls into the host.
+    /// As [`Plan::start`]; [`Error::Invalid`] when the program calls into the host and the thread
+    /// [has none](crate::exec::with_host).
     pub fn run(&self, inputs: Vec<Value>, device: &Device) -> Result<Vec<Value>> {
-        match self.start(inputs, device)? {
-            Outcome::Done(results) => Ok(results),
-            Outcome::Call { machine, .. } => Err(machine.refusal()),
+        let mut outcome = self.start(inputs, device)?;
+        loop {
+            match outcome {
+                Outcome::Done(results) => return Ok(results),
+                Outcome::Call { id, values, machine } => outcome = host::answer(id, values, *machine)?,
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! Refuses operations that need more memory than there is: an allocation that fails ends the process.
 
+use std::cell::Cell;
+
 use crate::device::available_memory;
 use crate::error::Result;
 use crate::ops::Call;
@@ -12,20 +14,44 @@ const SMALL: usize = 256 << 20;
 /// Bytes of a number of type c128, and of an index as it is read.
 const LARGEST_ELEMENT: usize = 16;
 
+thread_local! {
+    /// Bytes of results that this thread may make before it asks again how much memory there is.
+    static LEFT: Cell<usize> = const { Cell::new(SMALL) };
+}
+
 /// An error when the operation may need more memory than is available.
 pub(super) fn check(call: &Call<'_>) -> Result<()> {
     let operands = call.inputs.iter().filter_map(Value::flex).map(|tensor| tensor.layout().num_elements());
     let results = call.outputs.iter().map(|out| bytes(&out.shape, 1));
     let elements = operands.chain(results).fold(0, usize::saturating_add);
-    if elements <= SMALL / LARGEST_ELEMENT { Ok(()) } else { ensure(call, need(call)) }
+    if elements > SMALL / LARGEST_ELEMENT {
+        return ensure(call, need(call));
+    }
+    let made = call.outputs.iter().map(|out| bytes(&out.shape, out.dtype.size())).fold(0, usize::saturating_add);
+    if is_asked(made) { expect_available(call, need(call)) } else { Ok(()) }
+}
+
+/// Whether to ask how much memory there is before `made` bytes more: many small tensors that are kept, such as those of a
+/// backward pass, fill the memory too.
+fn is_asked(made: usize) -> bool {
+    let left = LEFT.get().checked_sub(made);
+    LEFT.set(left.unwrap_or(0));
+    left.is_none()
 }
 
 /// An error when `need` bytes are not available to the operation.
 pub(super) fn ensure(call: &Call<'_>, need: usize) -> Result<()> {
-    if need <= SMALL {
-        return Ok(());
-    }
+    if need > SMALL || is_asked(need) { expect_available(call, need) } else { Ok(()) }
+}
+
+/// How much of what is available may be made before that is asked again.
+fn share(available: usize) -> usize {
+    (available / 4).clamp(SMALL / 16, 4 * SMALL)
+}
+
+fn expect_available(call: &Call<'_>, need: usize) -> Result<()> {
     let available = available_memory();
+    LEFT.set(share(available));
     if need <= available {
         return Ok(());
     }
@@ -76,4 +102,18 @@ fn widest(call: &Call<'_>) -> usize {
         _ => 0,
     };
     types.chain([places]).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_bit_by_bit_is_asked_for_too() {
+        LEFT.set(1000);
+        assert_eq!([400, 600, 1, 1].map(is_asked), [false, false, true, true]);
+        LEFT.set(share(64 << 20));
+        assert_eq!([16 << 20, 1].map(is_asked), [false, true]);
+        assert_eq!([share(0), share(1 << 40)], [16 << 20, 1 << 30]);
+    }
 }

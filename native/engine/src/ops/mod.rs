@@ -39,6 +39,7 @@ use crate::program::Op;
 use crate::types::TensorType;
 use crate::value::Value;
 
+pub(crate) use autodiff::seeded;
 pub use cast::cast;
 pub use shape::broadcast_to;
 

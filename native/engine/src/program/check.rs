@@ -57,10 +57,11 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
     let op = instruction.op.name();
     let operands: Vec<&TensorType> = instruction.inputs.iter().map(|&id| types[id]).collect();
     let outputs: Vec<&TensorType> = instruction.outputs.iter().collect();
-    if !matches!(instruction.op, Op::While(_) | Op::Cond(_))
+    if !matches!(instruction.op, Op::While(_) | Op::Cond(_) | Op::CustomGrad(_))
         && instruction.op.nested().into_iter().any(Program::has_effect)
     {
-        return Err(Error::invalid(op, "its program calls into the host, which only loops and branches can do"));
+        let reason = "its program calls into the host, which only loops, branches and gradients can do";
+        return Err(Error::invalid(op, reason));
     }
     match &instruction.op {
         Op::While(w) => {

@@ -33,6 +33,17 @@ pub(super) struct Batch {
     pub(super) rows: usize,
 }
 
+/// A step that ended the run.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Epoch, from 1.
+    pub epoch: usize,
+    /// Step within the epoch, from 1.
+    pub step: usize,
+    /// What its program was given: parameters, states and batch.
+    pub inputs: Vec<Value>,
+}
+
 /// What comes next for a run that is fed.
 #[derive(Debug)]
 pub(super) enum Next {
@@ -59,6 +70,19 @@ struct State {
     /// The epoch takes more batches.
     feeding: bool,
     queue: VecDeque<Batch>,
+    call: HostCall,
+    failure: Option<Failure>,
+}
+
+/// Where a call into the host stands.
+#[derive(Debug, Default)]
+enum HostCall {
+    #[default]
+    None,
+    /// Nobody has asked for its arguments yet.
+    Arguments(Vec<Value>),
+    Running,
+    Results(Vec<Value>),
 }
 
 /// The owner's side. Each answers false when the run is over.
@@ -102,6 +126,35 @@ impl Control {
         })
     }
 
+    /// Arguments of the call that waits.
+    pub(super) fn arguments(&self) -> Result<Vec<Value>> {
+        let mut state = self.state.lock();
+        match std::mem::take(&mut state.call) {
+            HostCall::Arguments(values) => {
+                state.call = HostCall::Running;
+                Ok(values)
+            }
+            other => {
+                state.call = other;
+                Err(Error::invalid("fit", "no call waits for its arguments to be taken"))
+            }
+        }
+    }
+
+    pub(super) fn resume(&self, results: Vec<Value>) -> Result<bool> {
+        self.change(|state| {
+            if !matches!(state.call, HostCall::Running) {
+                return Err(Error::invalid("fit", "no call waits for results"));
+            }
+            state.call = HostCall::Results(results);
+            Ok(())
+        })
+    }
+
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.state.lock().failure.clone()
+    }
+
     fn change(&self, change: impl FnOnce(&mut State) -> Result<()>) -> Result<bool> {
         let mut state = self.state.lock();
         if state.over || state.stop {
@@ -143,6 +196,29 @@ impl Control {
             }
             self.changed.wait(&mut state);
         }
+    }
+
+    /// Keeps the arguments of a call.
+    pub(super) fn call(&self, arguments: Vec<Value>) {
+        self.state.lock().call = HostCall::Arguments(arguments);
+    }
+
+    /// Waits for the results of the call; `None` when stopped.
+    pub(super) fn wait_results(&self) -> Option<Vec<Value>> {
+        let mut state = self.state.lock();
+        while !state.stop {
+            match std::mem::take(&mut state.call) {
+                HostCall::Results(results) => return Some(results),
+                other => state.call = other,
+            }
+            self.changed.wait(&mut state);
+        }
+        None
+    }
+
+    /// Remembers the step that ends the run.
+    pub(super) fn fail(&self, failure: Failure) {
+        self.state.lock().failure = Some(failure);
     }
 
     /// From now on batches are taken, until the owner ends them.

@@ -17,6 +17,9 @@ pub enum Event {
         /// What makes a later run go on from here.
         means: Means,
     },
+    /// A program calls the host's function of this number; the run waits for the
+    /// [results](super::Session::resume) of the [arguments](super::Session::arguments).
+    Call(u64),
     /// The owner may feed so many batches more in this epoch.
     WantBatches(usize),
     /// The run is over. Nothing follows.

@@ -78,19 +78,29 @@ pub fn answered(executable: &Executable, params: usize, inputs: Vec<Value>, devi
     Ok(Pass { outputs, gradients, times: [start.elapsed(), Duration::ZERO] })
 }
 
-/// Makes a parameter a leaf of the graph and answers Burn's handle of it.
-fn track((index, value): (usize, &mut Value)) -> Result<DispatchTensor> {
-    let dtype = value.dtype();
-    if !dtype.is_float() {
-        let reason = format!("parameter {index} is {}; only float parameters have a gradient", value.ty());
-        return Err(Error::invalid(OP, reason));
+/// An error when a parameter has no gradient.
+pub(super) fn expect_parameters(values: &[Value]) -> Result<()> {
+    values.iter().enumerate().try_for_each(expect_float)
+}
+
+fn expect_float((index, value): (usize, &Value)) -> Result<()> {
+    if value.dtype().is_float() {
+        return Ok(());
     }
+    let reason = format!("parameter {index} is {}; only float parameters have a gradient", value.ty());
+    Err(Error::invalid(OP, reason))
+}
+
+/// Makes a parameter a leaf of the graph and answers Burn's handle of it.
+pub(super) fn track((index, value): (usize, &mut Value)) -> Result<DispatchTensor> {
+    expect_float((index, value))?;
+    let dtype = value.dtype();
     let leaf = Dispatch::float_set_require_grad(Dispatch::from_inner(value.tensor().clone()), true);
     *value = Value::new(dtype, leaf.clone());
     Ok(leaf)
 }
 
-fn scalar_loss(outputs: &[Value]) -> Result<&Value> {
+pub(super) fn scalar_loss(outputs: &[Value]) -> Result<&Value> {
     match outputs.first() {
         Some(loss) if loss.dtype().is_float() && loss.rank() == 0 => Ok(loss),
         Some(other) => Err(Error::invalid(OP, format!("the loss is {}, not a float scalar", other.ty()))),
@@ -116,7 +126,7 @@ fn backward(
 }
 
 /// Whether any parameter reaches `tensor`; Burn panics when asked to go back from one that none reaches.
-fn is_tracked(tensor: &DispatchTensor) -> bool {
+pub(super) fn is_tracked(tensor: &DispatchTensor) -> bool {
     let DispatchTensorKind::Autodiff(inner) = &tensor.kind else { return false };
     match &**inner {
         DispatchTensorKind::Flex(BackendTensor::Autodiff(tensor)) => tensor.is_tracked(),
@@ -124,7 +134,7 @@ fn is_tracked(tensor: &DispatchTensor) -> bool {
     }
 }
 
-fn expect_type(gradient: Value, expected: &TensorType) -> Result<Value> {
+pub(super) fn expect_type(gradient: Value, expected: &TensorType) -> Result<Value> {
     let got = gradient.ty();
     if got == *expected {
         Ok(gradient)

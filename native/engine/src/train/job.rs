@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::checkpointed::Checkpointing;
 use super::data::{Dataset, leading};
 use super::means::Means;
 use super::model::Model;
@@ -44,6 +45,8 @@ pub struct Config {
     pub optimizer: Option<Rule>,
     /// Where gradients come from.
     pub gradients: Gradients,
+    /// What autodiff keeps.
+    pub checkpointing: Checkpointing,
     /// Bound of every element of a gradient.
     pub clip_value: Option<f64>,
     /// Bound of the norm of all gradients together.
@@ -73,6 +76,7 @@ impl Default for Config {
             learning_rate: 1e-3,
             optimizer: Some(Rule::Adam(Adam::default())),
             gradients: Gradients::Autodiff,
+            checkpointing: Checkpointing::Off,
             clip_value: None,
             clip_norm: None,
             weight_decay: 0.0,
@@ -145,6 +149,8 @@ impl Config {
         expect(batch_size > 0, "the batch size is 0; it must be at least 1")?;
         expect(self.pause_every != Some(0), "pause_every is 0; it must be at least 1")?;
         expect(self.accumulate > 0, "accumulate is 0; a step takes at least 1 batch")?;
+        let off = self.checkpointing == Checkpointing::Off || self.gradients == Gradients::Autodiff;
+        expect(off, "checkpointing is of autodiff; programs that answer their gradients have none")?;
         check_learning_rate(learning_rate)?;
         self.clip().check()
     }

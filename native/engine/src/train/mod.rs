@@ -1,6 +1,8 @@
 //! Training: gradients by Burn's autodiff, optimizers, and the loop that runs epochs on a thread of its own.
 
+mod checkpointed;
 mod control;
+mod cuts;
 mod data;
 mod event;
 mod finite;
@@ -9,11 +11,13 @@ mod job;
 mod means;
 mod model;
 mod optimizer;
+mod passes;
 mod profile;
 mod run;
 mod session;
 
-pub use control::Answer;
+pub use checkpointed::Checkpointing;
+pub use control::{Answer, Failure};
 pub use data::order;
 pub use event::{Ending, EpochReport, Event, Observer, Progress};
 pub use gradient::{Pass, answered, gradients};
@@ -22,5 +26,6 @@ pub use means::Means;
 pub use optimizer::{
     Adagrad, Adam, Adamw, Clip, Lamb, Lion, Muon, Optimizer, OptimizerState, Prepare, Rmsprop, Rule, Sgd,
 };
+pub use passes::checkpointed;
 pub use profile::profile;
 pub use session::Session;

@@ -1,30 +1,27 @@
 //! Where the time of a step goes.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::gradient::{answered, gradients};
-use super::job::{Config, Gradients, Job};
-use crate::device::Device;
+use super::job::{Config, Job};
+use super::passes::Passes;
 use crate::error::Result;
 use crate::exec::Executable;
 use crate::value::Value;
 
 /// How long the forward pass, the backward pass and the optimizer take in one step on `batch`, which is not kept.
 ///
-/// With [`Gradients::Program`] the first one holds the second one, which is 0.
+/// With [`Gradients::Program`](super::Gradients::Program) the first one holds the second one, which is 0.
 ///
 /// # Errors
 ///
 /// As [`Session::start`](super::Session::start).
-pub fn profile(executable: &Executable, batch: Vec<Value>, config: Config, job: Job) -> Result<[Duration; 3]> {
+pub fn profile(executable: &Arc<Executable>, batch: Vec<Value>, config: Config, job: Job) -> Result<[Duration; 3]> {
     let job = Job { data: None, validation: None, steps: vec![], evaluations: vec![], ..job };
     let mut model = job.check(config)?.model;
     let params = model.params.len();
     let inputs = model.params.iter().chain(&model.states).cloned().chain(batch).collect();
-    let pass = match config.gradients {
-        Gradients::Autodiff => gradients(executable, params, inputs, &Device::Cpu)?,
-        Gradients::Program => answered(executable, params, inputs, &Device::Cpu)?,
-    };
+    let pass = Passes::new(config.gradients, config.checkpointing).run(executable, params, inputs)?;
     let states = model.states.clone();
     let start = Instant::now();
     model.add(pass.gradients, states, 1, config.learning_rate)?;

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::control::{Answer, Batch, Control, DEPTH, Next};
+use super::control::{Answer, Batch, Control, DEPTH, Failure, Next};
 use super::data::order;
 use super::event::{Ending, EpochReport, Event, Observer, Progress};
 use super::finite::non_finite;
-use super::gradient::{answered, gradients};
-use super::job::{Config, Gradients, Rows};
+use super::job::{Config, Rows};
 use super::means::Means;
 use super::model::Model;
+use super::passes::Passes;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::exec::Executable;
+use crate::exec::{Executable, replay};
 use crate::value::Value;
 
 /// Least time between two reports of progress.
@@ -31,6 +31,7 @@ pub(super) struct Run<O> {
     /// Where in the first epoch a resumed run goes on.
     pub(super) means: Option<Means>,
     pub(super) observer: O,
+    pub(super) passes: Passes,
     /// The batch of the last step.
     pub(super) last: Option<Batch>,
 }
@@ -139,34 +140,47 @@ impl<O: Observer> Run<O> {
 
     /// Does a step and adds what it saw to `means`.
     fn take(&mut self, batch: Batch, place: Place, means: &mut Means) -> Result<()> {
-        let rows = batch.rows;
-        match self.step(batch, place) {
-            Err(Error::NonFinite { .. }) if self.config.skip_non_finite => means.skip(),
-            scalars => means.add(rows, &scalars?)?,
+        match self.step(&batch, place) {
+            Ok(scalars) => {
+                means.add(batch.rows, &scalars)?;
+                self.last = Some(batch);
+            }
+            Err(error) => {
+                self.recover(error, batch, place)?;
+                means.skip();
+            }
         }
         Ok(())
     }
 
+    /// Leaves good parameters after a step that failed; an error unless its batch is to be left out.
+    fn recover(&mut self, error: Error, batch: Batch, place: Place) -> Result<()> {
+        let skip = self.config.skip_non_finite && matches!(error, Error::NonFinite { .. });
+        if !skip {
+            let (inputs, ..) = self.inputs(batch.tensors);
+            self.control.fail(Failure { epoch: place.epoch, step: place.step, inputs });
+        }
+        if matches!(error, Error::NonFinite { parameter: None, .. }) {
+            self.leave_good_parameters()?;
+        }
+        if skip { Ok(()) } else { Err(error) }
+    }
+
     /// One step: the update is applied only when the loss and every gradient are finite.
-    fn step(&mut self, batch: Batch, place: Place) -> Result<Vec<f64>> {
+    fn step(&mut self, batch: &Batch, place: Place) -> Result<Vec<f64>> {
         let (inputs, params, states) = self.inputs(batch.tensors.clone());
-        let pass = match self.config.gradients {
-            Gradients::Autodiff => gradients(&batch.executable, params, inputs, &Device::Cpu)?,
-            Gradients::Program => answered(&batch.executable, params, inputs, &Device::Cpu)?,
-        };
+        let pass = self.passes.run(&batch.executable, params, inputs)?;
         let mut scalars = pass.outputs;
         let new_states = scalars.split_off(scalars.len() - states);
         let scalars = scalars.iter().map(Value::to_f64).collect::<Result<Vec<_>>>()?;
         let gradients: Vec<Value> = pass.gradients.into_iter().map(Value::contiguous).collect();
         if let Some(loss) = scalars.first().copied().filter(|loss| !loss.is_finite()) {
-            self.leave_good_parameters()?;
             return Err(place.non_finite("loss", None, loss));
         }
         if let Some((parameter, value)) = non_finite(&gradients) {
             return Err(place.non_finite("gradient", Some(parameter), value));
         }
         self.model.lock().add(gradients, new_states, batch.rows, self.config.learning_rate)?;
-        self.last = Some(batch);
         Ok(scalars)
     }
 
@@ -175,7 +189,7 @@ impl<O: Observer> Run<O> {
     fn leave_good_parameters(&mut self) -> Result<()> {
         let Some(Batch { executable, tensors, .. }) = self.last.take() else { return Ok(()) };
         let (inputs, ..) = self.inputs(tensors);
-        let outputs = executable.run(inputs, &Device::Cpu)?;
+        let outputs = replay(|| executable.run(inputs, &Device::Cpu))?;
         let loss = outputs.first().map(Value::to_f64).transpose()?;
         if !loss.is_some_and(f64::is_finite) {
             self.model.lock().step_back();

@@ -5,14 +5,15 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use super::control::{Answer, Batch, Control};
-use super::event::{Event, Observer};
+use super::control::{Answer, Batch, Control, Failure};
+use super::event::{Ending, Event, Observer};
 use super::job::{Config, Job, Signature, check_learning_rate};
 use super::model::Model;
 use super::optimizer::OptimizerState;
+use super::passes::Passes;
 use super::run::Run;
 use crate::error::{Error, Result};
-use crate::exec::Executable;
+use crate::exec::{Executable, Host, with_host};
 use crate::panics::catch;
 use crate::value::Value;
 
@@ -72,6 +73,7 @@ impl Session {
     pub fn start(config: Config, job: Job, observer: impl Observer) -> Result<Self> {
         let checked = job.check(config)?;
         let control = Arc::new(Control::default());
+        let observer = Arc::new(Mutex::new(observer));
         let model = Arc::new(Mutex::new(checked.model));
         let run = Run {
             config,
@@ -80,11 +82,17 @@ impl Session {
             data: checked.data,
             validation: checked.validation,
             means: checked.means,
-            observer,
+            observer: {
+                let observer = observer.clone();
+                move |event| observer.lock().event(event)
+            },
+            passes: Passes::new(config.gradients, config.checkpointing),
             last: None,
         };
         let thread = std::thread::Builder::new().name("ex_burn_train".into()).stack_size(STACK);
-        let thread = thread.spawn(move || finish(run)).map_err(|e| Error::invalid("fit", format!("no thread: {e}")))?;
+        let thread = thread
+            .spawn(move || with_host(host(run.control.clone(), observer), || finish(run)))
+            .map_err(|e| Error::invalid("fit", format!("no thread: {e}")))?;
         Ok(Self { signature: checked.signature, control, model, thread: Some(thread) })
     }
 
@@ -119,6 +127,29 @@ impl Session {
         self.control.end_feed()
     }
 
+    /// Arguments of the call that [`Event::Call`] told of.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when no call waits for that.
+    pub fn arguments(&self) -> Result<Vec<Value>> {
+        self.control.arguments()
+    }
+
+    /// Goes on with the results of the call whose arguments were taken; false when the run is over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when no call waits for results.
+    pub fn resume(&self, results: Vec<Value>) -> Result<bool> {
+        self.control.resume(results)
+    }
+
+    /// The step that ended the run by an error, if one did.
+    pub fn failure(&self) -> Option<Failure> {
+        self.control.failure()
+    }
+
     /// Ends the run within one batch; false when it was over.
     pub fn stop(&self) -> bool {
         self.control.stop()
@@ -151,14 +182,25 @@ impl Drop for Session {
     }
 }
 
+/// Hands calls of programs on to the owner and waits for the results.
+fn host(control: Arc<Control>, observer: Arc<Mutex<impl Observer>>) -> Host {
+    Box::new(move |id, arguments| {
+        control.call(arguments);
+        observer.lock().event(Event::Call(id));
+        control.wait_results().ok_or_else(|| Error::invalid("fit", "stopped during a call into the host"))
+    })
+}
+
 /// The thread's body: the data and the programs are given back before the last event is told.
 fn finish<O: Observer>(mut run: Run<O>) {
     let result = catch("fit", || run.epochs());
-    let Run { control, mut observer, data, validation, model, last, .. } = run;
-    drop((data, validation, model, last));
+    let Run { control, mut observer, data, validation, model, last, passes, .. } = run;
+    drop((data, validation, model, last, passes));
     control.close();
     observer.event(match result {
         Ok(ending) => Event::Done(ending),
+        // What was in the middle of a call when it was stopped ended with an error.
+        Err(_) if control.stopped() => Event::Done(Ending::Stopped),
         Err(error) => Event::Failed(error),
     });
 }

@@ -1,5 +1,6 @@
 //! Training against closed forms and published rules, computed here in plain `f64` loops.
 
+mod checkpoints;
 mod gradients;
 mod linear;
 mod matrices;

@@ -2,8 +2,10 @@
 
 mod custom;
 mod record;
+mod seed;
 
 pub(super) use record::{Pullback, is_tracked, record};
+pub(crate) use seed::seeded;
 
 use crate::error::Result;
 use crate::ops::Call;
