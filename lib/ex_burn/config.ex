@@ -14,6 +14,7 @@ defmodule ExBurn.Config do
       compiler: false,
       fallback: Application.get_env(:ex_burn, :fallback, :cpu)
     ]
+
     opts = Options.validate!(:configure!, opts, defaults)
 
     for name <- [:backend, :compiler] do
@@ -21,7 +22,15 @@ defmodule ExBurn.Config do
     end
 
     fallbacks = ":cpu or :raise"
-    Options.check!(opts[:fallback] in [:cpu, :raise], :configure!, :fallback, opts[:fallback], fallbacks)
+
+    Options.check!(
+      opts[:fallback] in [:cpu, :raise],
+      :configure!,
+      :fallback,
+      opts[:fallback],
+      fallbacks
+    )
+
     Fallback.set!(opts[:fallback])
     device = Device.validate!(opts[:device])
     Application.put_env(:ex_burn, :device, device)

@@ -20,7 +20,7 @@ defmodule ExBurn.Device do
   """
 
   alias ExBurn.Device.Probe
-  alias ExBurn.{Error, NIF}
+  alias ExBurn.{Error, NIF, Type}
 
   @kinds %{"cpu" => :cpu, "vulkan" => :vulkan, "metal" => :metal}
 
@@ -109,8 +109,12 @@ defmodule ExBurn.Device do
       iex> ExBurn.Device.validate!({:cpu, 0})
       :cpu
 
-      iex> ExBurn.Device.validate!(:abacus)
-      ** (ExBurn.Error) device: there is no device :abacus; devices are #{inspect(ExBurn.Device.list())}
+      iex> try do
+      ...>   ExBurn.Device.validate!(:abacus)
+      ...> rescue
+      ...>   error in ExBurn.Error -> error.op
+      ...> end
+      :device
 
   """
   @spec validate!(term()) :: t()
@@ -179,7 +183,7 @@ defmodule ExBurn.Device do
   end
 
   defp types do
-    Map.new(Nx.Type.all_types(), fn
+    Map.new(Type.all(), fn
       {:c, 64} = type -> {type, {:c, 64}}
       {_, bits} = type when bits > 32 -> {type, :cpu}
       {class, _} = type when class in [:u, :s] -> {type, {class, 32}}

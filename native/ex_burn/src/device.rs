@@ -11,7 +11,7 @@ use crate::tensor::Tensor;
 /// bytes that a tensor may have there.
 #[derive(rustler::NifTuple)]
 struct Found {
-    kind: &'static str,
+    kind: String,
     index: usize,
     name: String,
     software: bool,
@@ -30,7 +30,7 @@ fn devices() -> Result<Vec<Found>, NifError> {
 
 /// A device; `None` if it does not start.
 fn describe(device: &Device, index: usize) -> Option<Found> {
-    let kind = device.kind();
+    let kind = device.kind().to_string();
     match device {
         Device::Cpu => Some(Found { kind, index, name: String::new(), software: false, largest: 0 }),
         #[cfg(feature = "gpu")]
