@@ -89,6 +89,23 @@ add_trixie() {
   fi
 }
 
+# A Vulkan driver: one of the machine's, or that of Mesa for the CPU, which counts as a GPU in the tests.
+setup_gpu() {
+  export EX_BURN_SOFTWARE_GPU=1
+  if [ "$(uname -s)" != Linux ] || have_vulkan; then return; fi
+  say "there is no Vulkan driver: installing Mesa's"
+  as_root apt-get update -q
+  install_mesa || install_mesa -t trixie || true
+  have_vulkan || fail "EX_BURN_TEST_DEVICE=gpu needs a Vulkan driver, such as mesa-vulkan-drivers."
+}
+
+have_vulkan() { compgen -G "/usr/share/vulkan/icd.d/*.json" || compgen -G "/etc/vulkan/icd.d/*.json"; } >/dev/null
+
+install_mesa() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+    "$@" libvulkan1 mesa-vulkan-drivers
+}
+
 # From a folder of checkouts (mix/deps_folder.exs), else from Hex, which is installed if it can be.
 have_dependencies() {
   if [ -n "${EX_BURN_DEPS:-}" ]; then

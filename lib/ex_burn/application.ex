@@ -4,11 +4,12 @@ defmodule ExBurn.Application do
   use Application
 
   alias ExBurn.Defn.{Cache, Recompilation}
-  alias ExBurn.NIF
+  alias ExBurn.{Fallback, NIF}
 
   @impl true
   def start(_type, _args) do
     set_threads!(Application.get_env(:ex_burn, :threads))
+    :ok = Fallback.set!(Application.get_env(:ex_burn, :fallback, :cpu))
     size = Application.get_env(:ex_burn, :cache_size, 1024)
 
     children = [

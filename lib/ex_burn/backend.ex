@@ -9,7 +9,9 @@ defmodule ExBurn.Backend do
 
   ## Options
 
-    * `:device` - where tensors are made: `:cpu`. Defaults to the default device
+    * `:device` - where tensors are made, see `ExBurn.Device`. Defaults to the default device
+
+  An operation runs where its first operand on a GPU is, else on the CPU.
 
   ## Types
 
@@ -47,11 +49,11 @@ defmodule ExBurn.Backend do
   @behaviour Nx.Backend
 
   alias ExBurn.Defn.Recording
-  alias ExBurn.{Cost, Error, Instruction, NIF, Pointer, Type}
+  alias ExBurn.{Cost, Device, Error, Fallback, Instruction, NIF, Pointer, Type}
   alias Nx.Tensor, as: T
 
   @enforce_keys [:ref]
-  defstruct [:ref, :memory, donated?: false]
+  defstruct [:ref, :memory, device: :cpu, donated?: false]
 
   @typedoc """
   A tensor's native reference, or what stands for one while `ExBurn.Defn.Recording` records; and for large tensors a binary
@@ -61,6 +63,7 @@ defmodule ExBurn.Backend do
   @type t :: %__MODULE__{
           ref: reference() | {:recorded, tuple()},
           memory: binary() | nil,
+          device: Device.t(),
           donated?: boolean()
         }
 
@@ -73,24 +76,18 @@ defmodule ExBurn.Backend do
   @large_bytes 32 * 1024
 
   @impl true
-  def init([]), do: [device: :cpu]
   def init([device: :cpu] = opts), do: opts
 
   def init(opts) do
-    case Keyword.validate(opts, device: :cpu) do
-      {:ok, [device: device]} when device in [:cpu, {:cpu, 0}] ->
-        [device: :cpu]
-
-      {:ok, [device: device]} ->
-        unknown_device!(device)
-
-      {:error, unknown} ->
-        raise ArgumentError, "unknown options #{inspect(unknown)}, ExBurn.Backend knows :device"
+    case Keyword.validate(opts, [:device]) do
+      {:ok, []} -> [device: Device.default()]
+      {:ok, [device: device]} -> [device: Device.validate!(device)]
+      {:error, unknown} -> unknown_options!(unknown)
     end
   end
 
-  defp unknown_device!(device) do
-    raise Error, op: :device, reason: "there is no device #{inspect(device)}; devices are [:cpu]"
+  defp unknown_options!(unknown) do
+    raise ArgumentError, "unknown options #{inspect(unknown)}, ExBurn.Backend knows :device"
   end
 
   ## Single instructions
@@ -126,8 +123,17 @@ defmodule ExBurn.Backend do
 
   # Nx checks the options of a default backend with `init/1`, but not those of a single tensor.
   defp create(out, name, args, opts) do
-    init(opts)
-    run(out, Instruction.build(name, out, args))
+    [device: device] = init(opts)
+    out |> run(Instruction.build(name, out, args)) |> place(device)
+  end
+
+  # The tensor on a device.
+  defp place(%T{data: %__MODULE__{device: device}} = t, device), do: t
+  defp place(%T{data: %__MODULE__{ref: {:recorded, _}}} = t, _device), do: t
+
+  defp place(%T{data: %__MODULE__{ref: ref}} = t, device) do
+    {kind, index} = Device.parts(device)
+    put(t, Error.unwrap!(NIF.tensor_to_device(ref, kind, index)), device)
   end
 
   @impl true
@@ -196,30 +202,45 @@ defmodule ExBurn.Backend do
 
   # A tuple of outputs makes a tuple of results.
   defp run(%T{} = out, {op, operands}) do
-    [ref] = run_refs(op, operands, [Type.of(out)])
-    put(out, ref)
+    device = device(operands)
+    [ref] = run_refs(op, operands, [Type.of(out)], device)
+    put(out, ref, device)
   end
 
   defp run(outs, {op, operands}) when is_tuple(outs) do
     outs = Tuple.to_list(outs)
-    refs = run_refs(op, operands, Enum.map(outs, &Type.of/1))
+    device = device(operands)
+    refs = run_refs(op, operands, Enum.map(outs, &Type.of/1), device)
 
-    outs |> Enum.zip_with(refs, &put/2) |> List.to_tuple()
+    outs |> Enum.zip_with(refs, &put(&1, &2, device)) |> List.to_tuple()
   end
 
-  defp run_refs(op, operands, types) do
+  # The first GPU that an operand is on, else the CPU.
+  defp device([%T{data: %__MODULE__{device: device}} | _]) when device != :cpu, do: device
+  defp device([_ | operands]), do: device(operands)
+  defp device([]), do: :cpu
+
+  defp run_refs(op, operands, types, device) do
     if Enum.any?(operands, &Recording.recorded?/1),
       do: Recording.emit(op, operands, types),
-      else: run_native(op, operands, types)
+      else: run_native(op, operands, types, device)
   end
 
-  defp run_native(op, operands, types) do
+  defp run_native(op, operands, types, :cpu) do
     cost = Cost.alone(op, Enum.map(operands, &type/1), types)
     refs = Enum.map(operands, &ref/1)
 
     if Cost.brief?(cost),
       do: Error.unwrap!(NIF.instruction_run(op, refs, types)),
       else: Error.unwrap!(NIF.instruction_run_dirty(op, refs, types))
+  end
+
+  defp run_native(op, operands, types, device) do
+    {kind, index} = Device.parts(device)
+    refs = Enum.map(operands, &ref/1)
+    result = NIF.instruction_run_on(op, refs, types, kind, index)
+    Fallback.report(device)
+    Error.unwrap!(result)
   end
 
   defp type(%T{} = t), do: Type.of(t)
@@ -236,11 +257,11 @@ defmodule ExBurn.Backend do
       [1, 2]
 
   """
-  @spec put(Nx.Tensor.t(), reference()) :: Nx.Tensor.t()
-  def put(%T{} = template, ref) do
+  @spec put(Nx.Tensor.t(), reference(), Device.t()) :: Nx.Tensor.t()
+  def put(%T{} = template, ref, device \\ :cpu) do
     bytes = bytes(template)
     memory = if bytes >= @large_bytes, do: NIF.memory_stand_in(bytes)
-    %{template | data: %__MODULE__{ref: ref, memory: memory}}
+    %{template | data: %__MODULE__{ref: ref, memory: memory, device: device}}
   end
 
   # Native memory holds one element of less than a byte in each byte.
@@ -326,15 +347,15 @@ defmodule ExBurn.Backend do
 
   @impl true
   def from_binary(out, binary, opts) do
-    init(opts)
-    put(out, upload(out, binary))
+    [device: device] = init(opts)
+    out |> put(upload(out, binary)) |> place(device)
   end
 
   @impl true
-  def to_binary(%T{data: %__MODULE__{ref: ref}, type: {_, size}}, limit)
+  def to_binary(%T{data: %__MODULE__{ref: ref, device: device}, type: {_, size}}, limit)
       when node(ref) == node() do
     binary =
-      if limit * max(size, 8) <= 8 * @light_bytes,
+      if device == :cpu and limit * max(size, 8) <= 8 * @light_bytes,
         do: Error.unwrap!(NIF.tensor_to_binary(ref, limit)),
         else: Error.unwrap!(NIF.tensor_to_binary_dirty(ref, limit))
 
@@ -348,8 +369,11 @@ defmodule ExBurn.Backend do
 
   def backend_copy(%T{data: %__MODULE__{ref: ref}} = t, __MODULE__, opts)
       when node(ref) == node() do
-    init(opts)
-    put(t, Error.unwrap!(NIF.tensor_copy(ref)))
+    [device: device] = init(opts)
+
+    if device == t.data.device and device == :cpu,
+      do: put(t, Error.unwrap!(NIF.tensor_copy(ref))),
+      else: place(t, device)
   end
 
   def backend_copy(t, backend, opts), do: backend.from_binary(t, to_binary(t, Nx.size(t)), opts)
@@ -357,8 +381,8 @@ defmodule ExBurn.Backend do
   @impl true
   def backend_transfer(%T{data: %__MODULE__{ref: ref}} = t, __MODULE__, opts)
       when is_tuple(ref) or node(ref) == node() do
-    init(opts)
-    t
+    [device: device] = init(opts)
+    place(t, device)
   end
 
   def backend_transfer(t, backend, opts) do

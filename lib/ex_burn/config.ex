@@ -1,20 +1,37 @@
 defmodule ExBurn.Config do
   @moduledoc false
 
-  alias ExBurn.{Backend, Device, Options}
+  alias ExBurn.{Backend, Device, Fallback, Options}
 
   @doc """
   See `ExBurn.configure!/1`.
   """
   @spec set!(keyword()) :: :ok
   def set!(opts) do
-    defaults = [device: Device.default(), backend: false, compiler: false]
+    defaults = [
+      device: Device.default(),
+      backend: false,
+      compiler: false,
+      fallback: Application.get_env(:ex_burn, :fallback, :cpu)
+    ]
+
     opts = Options.validate!(:configure!, opts, defaults)
 
     for name <- [:backend, :compiler] do
       Options.check!(is_boolean(opts[name]), :configure!, name, opts[name], "true or false")
     end
 
+    fallbacks = ":cpu or :raise"
+
+    Options.check!(
+      opts[:fallback] in [:cpu, :raise],
+      :configure!,
+      :fallback,
+      opts[:fallback],
+      fallbacks
+    )
+
+    Fallback.set!(opts[:fallback])
     device = Device.validate!(opts[:device])
     Application.put_env(:ex_burn, :device, device)
     if opts[:backend], do: Nx.global_default_backend({Backend, device: device})

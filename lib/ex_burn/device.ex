@@ -2,73 +2,151 @@ defmodule ExBurn.Device do
   @moduledoc """
   Which devices there are and which one is used.
 
-  A device is named by its kind, `:cpu`, or by kind and index, `{:cpu, 0}`. The default is the first of `list/0` unless
-  `config :ex_burn, device: …` or `ExBurn.configure!/1` says otherwise.
+  A device is named by its kind and its number among its kind: `:cpu`, which is `{:cpu, 0}`, and for GPUs `{:vulkan, 0}`, or
+  `{:metal, 0}` on macOS. `:gpu` is the first GPU.
+
+  The default is `:cpu`. `config :ex_burn, device: :gpu`, the environment variable `EX_BURN_DEVICE`, which comes before it, and
+  `ExBurn.configure!/1` say otherwise; `:auto` is the first GPU where there is one that computes right, else the CPU.
+
+  ## GPUs
+
+  A GPU is used only after it passed a test in an operating system process of its own, since a broken driver takes down the
+  process that it is loaded in: see `ExBurn.Device.Probe`. Graphics drivers that compute on the CPU do not count as GPUs, unless
+  `config :ex_burn, software_gpu: true` or the environment variable `EX_BURN_SOFTWARE_GPU=1` asks for them.
+
+  Numbers of up to 32 bits, and `c64`, live in the memory of the GPU, each in 32 bits for a part; numbers of 64 bits stay in the
+  host's. What a GPU has no kernel for runs on the CPU: each time is counted, see `ExBurn.Telemetry`. With
+  `config :ex_burn, fallback: :raise` it raises `ExBurn.Error` instead.
   """
 
-  alias ExBurn.{Error, NIF}
+  alias ExBurn.Device.Probe
+  alias ExBurn.{Error, NIF, Type}
 
-  @kinds %{"cpu" => :cpu}
+  @kinds %{"cpu" => :cpu, "vulkan" => :vulkan, "metal" => :metal}
 
-  @type t :: :cpu | {:cpu, non_neg_integer()}
+  @type t :: :cpu | {:vulkan | :metal, non_neg_integer()}
+
+  @typedoc "What options take for a device."
+  @type name :: t() | :auto | :gpu | :vulkan | :metal | {:cpu, 0}
 
   @doc """
-  The devices that this build of the native part can use on this machine.
+  The devices that this build of the native part can use on this machine, the CPU first.
 
   ## Examples
 
-      iex> ExBurn.Device.list()
-      [:cpu]
+      iex> hd(ExBurn.Device.list())
+      :cpu
 
   """
   @spec list() :: [t()]
-  def list, do: Enum.map(NIF.device_names(), &Map.fetch!(@kinds, &1))
+  def list, do: [:cpu | Enum.map(gpus(), & &1.device)]
+
+  # What is known of the GPUs that may be used.
+  defp gpus do
+    case :persistent_term.get(__MODULE__, nil) do
+      nil ->
+        gpus = find()
+        :persistent_term.put(__MODULE__, gpus)
+        gpus
+
+      gpus ->
+        gpus
+    end
+  end
+
+  defp find do
+    if Probe.passed?() do
+      for {kind, index, name, software?, largest} <- Error.unwrap!(NIF.devices()),
+          kind != "cpu" and (not software? or software_gpu?()),
+          device = {Map.fetch!(@kinds, kind), index},
+          do: %{device: device, name: name, largest: largest, software: software?}
+    else
+      []
+    end
+  end
+
+  defp software_gpu? do
+    Application.get_env(:ex_burn, :software_gpu, false) or
+      System.get_env("EX_BURN_SOFTWARE_GPU") == "1"
+  end
+
+  @doc false
+  @spec forget() :: boolean()
+  def forget, do: :persistent_term.erase(__MODULE__)
 
   @doc """
   The device that is used when none is named.
 
   ## Examples
 
-      iex> ExBurn.Device.default()
-      :cpu
+      iex> ExBurn.Device.default() in ExBurn.Device.list()
+      true
 
   """
   @spec default() :: t()
-  def default, do: validate!(Application.get_env(:ex_burn, :device, hd(list())))
+  def default do
+    case System.get_env("EX_BURN_DEVICE") do
+      nil -> validate!(Application.get_env(:ex_burn, :device, :cpu))
+      text -> text |> parse() |> validate!()
+    end
+  end
+
+  # `vulkan` or `vulkan:1`.
+  defp parse(text) do
+    with [_, kind, index] <- Regex.run(~r/^(\w+):(\d+)$/, text),
+         {:ok, kind} <- Map.fetch(@kinds, kind) do
+      {kind, String.to_integer(index)}
+    else
+      _ -> Enum.find([:auto, :cpu, :gpu, :vulkan, :metal], text, &(Atom.to_string(&1) == text))
+    end
+  end
 
   @doc """
-  The device, in its short form, or `ExBurn.Error` if there is none of this name.
+  The device of this name, in its short form, or `ExBurn.Error` if there is none.
 
   ## Examples
 
       iex> ExBurn.Device.validate!({:cpu, 0})
       :cpu
 
-      iex> ExBurn.Device.validate!(:tpu)
-      ** (ExBurn.Error) device: there is no device :tpu; devices are [:cpu]
+      iex> try do
+      ...>   ExBurn.Device.validate!(:abacus)
+      ...> rescue
+      ...>   error in ExBurn.Error -> error.op
+      ...> end
+      :device
 
   """
   @spec validate!(term()) :: t()
-  def validate!({kind, 0}), do: validate!(kind)
+  def validate!(:cpu), do: :cpu
+  def validate!({:cpu, 0}), do: :cpu
+  def validate!(:auto), do: List.first(Enum.map(gpus(), & &1.device), :cpu)
 
-  def validate!(device) do
-    if device in list() do
-      device
-    else
-      raise Error,
-        op: :device,
-        reason: "there is no device #{inspect(device)}; devices are #{inspect(list())}"
+  def validate!(name) do
+    case Enum.find(gpus(), &named?(&1.device, name)) do
+      nil -> raise Error, op: :device, reason: unknown(name)
+      gpu -> gpu.device
     end
   end
+
+  defp named?(_device, :gpu), do: true
+  defp named?({kind, 0}, kind), do: true
+  defp named?(device, name), do: device == name
+
+  defp unknown(name), do: "there is no device #{inspect(name)}; devices are #{inspect(list())}"
 
   @doc """
   The maker's name of a device.
   """
-  @spec name(t()) :: String.t()
+  @spec name(name()) :: String.t()
   def name(device \\ default()) do
-    validate!(device)
-    cpu_model() || List.to_string(:erlang.system_info(:system_architecture))
+    case validate!(device) do
+      :cpu -> cpu_model() || List.to_string(:erlang.system_info(:system_architecture))
+      gpu -> known(gpu).name
+    end
   end
+
+  defp known(gpu), do: Enum.find(gpus(), &(&1.device == gpu))
 
   defp cpu_model do
     with {:ok, text} <- File.read("/proc/cpuinfo"),
@@ -80,7 +158,9 @@ defmodule ExBurn.Device do
   end
 
   @doc """
-  What is known of a device: `:kind`, `:index`, `:name`, and `:cores`, how many of them the VM uses.
+  What is known of a device: `:kind`, `:index`, `:name`; of the CPU `:cores`, how many of them the VM uses; of a GPU
+  `:software`, whether the CPU plays it, `:largest`, the most bytes that one tensor may have, and `:types`, how the elements of
+  each type are held: as which type of 32 bits, or on the `:cpu`.
 
   ## Examples
 
@@ -88,10 +168,27 @@ defmodule ExBurn.Device do
       :cpu
 
   """
-  @spec info(t()) :: map()
+  @spec info(name()) :: map()
   def info(device \\ default()) do
-    kind = validate!(device)
-    %{kind: kind, index: 0, name: name(kind), cores: System.schedulers_online()}
+    case validate!(device) do
+      :cpu ->
+        %{kind: :cpu, index: 0, name: name(:cpu), cores: System.schedulers_online()}
+
+      {kind, index} = gpu ->
+        gpu
+        |> known()
+        |> Map.take([:name, :largest, :software])
+        |> Map.merge(%{kind: kind, index: index, types: types()})
+    end
+  end
+
+  defp types do
+    Map.new(Type.all(), fn
+      {:c, 64} = type -> {type, {:c, 64}}
+      {_, bits} = type when bits > 32 -> {type, :cpu}
+      {class, _} = type when class in [:u, :s] -> {type, {class, 32}}
+      type -> {type, {:f, 32}}
+    end)
   end
 
   @doc """
@@ -103,14 +200,13 @@ defmodule ExBurn.Device do
       [:available, :total]
 
   """
-  @spec memory(t()) :: %{total: pos_integer() | nil, available: non_neg_integer() | nil}
+  @spec memory(name()) :: %{total: pos_integer() | nil, available: non_neg_integer() | nil}
   def memory(device \\ default()) do
-    validate!(device)
-
     text =
-      case File.read("/proc/meminfo") do
-        {:ok, text} -> text
-        {:error, _} -> ""
+      with :cpu <- validate!(device), {:ok, text} <- File.read("/proc/meminfo") do
+        text
+      else
+        _ -> ""
       end
 
     %{total: kilobytes(text, "MemTotal"), available: kilobytes(text, "MemAvailable")}
@@ -128,26 +224,30 @@ defmodule ExBurn.Device do
 
   ## Examples
 
-      iex> ExBurn.Device.smoke_test()
-      %{cpu: :ok}
+      iex> ExBurn.Device.smoke_test().cpu
+      :ok
 
   """
   @spec smoke_test() :: %{t() => :ok | {:error, Error.t()}}
   def smoke_test, do: Map.new(list(), &{&1, smoke_test(&1)})
 
-  # [[1, 2], [3, 4]] times itself is [[7, 10], [15, 22]].
-  defp smoke_test(_device) do
+  @doc false
+  @spec smoke_test(t()) :: :ok | {:error, Error.t()}
+  def smoke_test(device) do
+    {kind, index} = parts(device)
     f32 = fn numbers -> for n <- numbers, into: <<>>, do: <<n::float-32-native>> end
+    # [[1, 2], [3, 4]] times itself is [[7, 10], [15, 22]].
     square = {:f32, [2, 2]}
 
     dot = {:dot, %{lhs_contract: [1], lhs_batch: [], rhs_contract: [0], rhs_batch: []}}
     sum = {:reduce, %{fold: :sum, axes: nil, keep_axes: false}}
 
     with {:ok, matrix} <- NIF.tensor_from_binary(square, f32.([1, 2, 3, 4])),
-         {:ok, [product]} <- NIF.instruction_run(dot, [matrix, matrix], [square]),
-         {:ok, [total]} <- NIF.instruction_run(sum, [product], [{:f32, []}]),
-         {:ok, product} <- NIF.tensor_to_binary(product, 4),
-         {:ok, total} <- NIF.tensor_to_binary(total, 1) do
+         {:ok, matrix} <- NIF.tensor_to_device(matrix, kind, index),
+         {:ok, [product]} <- NIF.instruction_run_on(dot, [matrix, matrix], [square], kind, index),
+         {:ok, [total]} <- NIF.instruction_run_on(sum, [product], [{:f32, []}], kind, index),
+         {:ok, product} <- NIF.tensor_to_binary_dirty(product, 4),
+         {:ok, total} <- NIF.tensor_to_binary_dirty(total, 1) do
       if product == f32.([7, 10, 15, 22]) and total == f32.([54]),
         do: :ok,
         else: {:error, %Error{op: :smoke_test, reason: "the device computes wrong results"}}
@@ -155,4 +255,9 @@ defmodule ExBurn.Device do
       {:error, error} -> {:error, Error.from_native(error)}
     end
   end
+
+  @doc false
+  @spec parts(t()) :: {String.t(), non_neg_integer()}
+  def parts(:cpu), do: {"cpu", 0}
+  def parts({kind, index}), do: {Atom.to_string(kind), index}
 end

@@ -15,7 +15,10 @@ defmodule ExBurn.NIF do
   @external_resource "native/Cargo.lock"
 
   def panic_with(_message), do: not_loaded()
-  def device_names, do: not_loaded()
+  def devices, do: not_loaded()
+  def tensor_to_device(_tensor, _kind, _index), do: not_loaded()
+  def fallbacks, do: not_loaded()
+  def refuse_fallbacks(_refused), do: not_loaded()
   def threads, do: not_loaded()
   def set_threads(_count), do: not_loaded()
 
@@ -36,6 +39,7 @@ defmodule ExBurn.NIF do
 
   def instruction_run(_op, _inputs, _outputs), do: not_loaded()
   def instruction_run_dirty(_op, _inputs, _outputs), do: not_loaded()
+  def instruction_run_on(_op, _inputs, _outputs, _kind, _index), do: not_loaded()
 
   def program_new(_program, _captures, _disabled \\ []), do: not_loaded()
   def program_passes, do: not_loaded()
@@ -47,6 +51,7 @@ defmodule ExBurn.NIF do
   def program_captures(_executable), do: not_loaded()
   def program_run(_executable, _inputs, _donated), do: not_loaded()
   def program_run_dirty(_executable, _inputs, _donated), do: not_loaded()
+  def program_run_on(_executable, _inputs, _donated, _kind, _index), do: not_loaded()
   def program_resume(_continuation, _results), do: not_loaded()
   def program_resume_dirty(_continuation, _results), do: not_loaded()
 

@@ -27,6 +27,15 @@ defmodule ExBurn.Telemetry do
         Logger.info("compiled \#{inspect(fun)} in \#{milliseconds} ms")
       end
 
+  ## `[:ex_burn, :fallback]`
+
+  Operations ran on the CPU because the GPU that has their operands has no kernel for them: their operands came to the host, and
+  their results went back. Told once a call, after it.
+
+  Measurements: `:count`, how often.
+
+  Metadata: `:op`, its name in Nx, `:type`, that of its result, both strings, and `:device`, the GPU.
+
   ## `[:ex_burn, :train, :epoch]`
 
   An epoch of `ExBurn.fit/3` is over.

@@ -18,6 +18,18 @@ defmodule ExBurn.Type do
   @table @names ++ [{{:bf, 16}, :bf16}, {{:f8_e4m3fn, 8}, :f8_e4m3fn}]
 
   @doc """
+  All types.
+
+  ## Examples
+
+      iex> length(ExBurn.Type.all())
+      20
+
+  """
+  @spec all() :: [Nx.Type.t()]
+  def all, do: unquote(Enum.map(@table, &elem(&1, 0)))
+
+  @doc """
   The engine's name of an Nx type.
 
   ## Examples

@@ -55,16 +55,17 @@ defmodule ExBurn.Defn.Compiler do
 
   @impl true
   def __compile__(key, vars, fun, opts) do
-    Backend.init(Keyword.take(opts, [:device]))
+    [device: device] = Backend.init(Keyword.take(opts, [:device]))
     check_cache!(opts[:cache])
     compiled = cached(key, vars, fun, opts)
     if opts[:debug], do: compiled.ref |> text() |> IO.puts()
     hooks = opts[:hooks] || %{}
 
     fn [args] ->
-      inputs = arguments(args, compiled.used)
-      results = Run.run(compiled.ref, inputs, compiled.brief?, compiled.calls, hooks)
-      [HostCall.fill(compiled.output, results)]
+      {inputs, donated, device} = arguments(args, compiled.used, device)
+      inputs = {inputs, donated}
+      results = Run.run(compiled.ref, inputs, device, compiled.brief?, compiled.calls, hooks)
+      [HostCall.fill(compiled.output, results, device)]
     end
   end
 
@@ -201,19 +202,24 @@ defmodule ExBurn.Defn.Compiler do
 
   defp text(program), do: Error.unwrap!(NIF.program_text(program))
 
-  # The references of the arguments that are used, and of those among them that are donated. Functions of unused arguments
-  # are never called.
-  defp arguments(args, used), do: pick(args, used, 0, [], [])
+  # The references of the arguments that are used, and of those among them that are donated, and the device. Functions of
+  # unused arguments are never called.
+  defp arguments(args, used, device), do: pick(args, used, 0, device, [], [])
 
-  defp pick(_args, [], _position, refs, donated), do: {Enum.reverse(refs), donated}
+  defp pick(_args, [], _position, device, refs, donated),
+    do: {Enum.reverse(refs), donated, device}
 
-  defp pick([arg | args], [p | used], p, refs, donated) do
+  defp pick([arg | args], [p | used], p, device, refs, donated) do
     tensor = arg.()
     ref = Backend.ref(tensor)
     donated = if Backend.donated?(tensor), do: [ref | donated], else: donated
-    pick(args, used, p + 1, [ref | refs], donated)
+    pick(args, used, p + 1, where(tensor, device), [ref | refs], donated)
   end
 
-  defp pick([_ | args], used, position, refs, donated),
-    do: pick(args, used, position + 1, refs, donated)
+  defp pick([_ | args], used, position, device, refs, donated),
+    do: pick(args, used, position + 1, device, refs, donated)
+
+  # A program runs on the GPU that was asked for, else on the first that an argument is on.
+  defp where(%{data: %Backend{device: found}}, :cpu), do: found
+  defp where(_tensor, device), do: device
 end

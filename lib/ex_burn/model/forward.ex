@@ -15,7 +15,7 @@ defmodule ExBurn.Model.Forward do
   """
 
   alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
-  alias ExBurn.Defn.{Cache, Compiler, Lowering}
+  alias ExBurn.Defn.{Cache, Compiler, Lowering, Run}
   alias ExBurn.Model.{Input, Output, State}
   alias Nx.Tensor, as: T
 
@@ -153,14 +153,15 @@ defmodule ExBurn.Model.Forward do
   @spec run(Model.t(), pos_integer(), [reference()]) :: Nx.Container.t()
   def run(%Model{forward: forward} = model, batch, refs) do
     {program, types} = executable(model, batch)
-    results = Error.unwrap!(NIF.program_run_dirty(program, refs, []), :predict)
-    leaves = Enum.zip_with(results, types, &tensor/2)
+    results = Run.run(program, {refs, []}, model.device, false, {}, %{}, :predict)
+    leaves = Enum.zip_with(results, types, &tensor(&1, &2, model.device))
     Output.fill(forward.output, List.to_tuple(leaves))
   end
 
-  defp tensor(ref, {type, shape}) do
+  defp tensor(ref, {type, shape}, device) do
     names = List.duplicate(nil, length(shape))
-    Backend.put(%T{type: Type.from_name(type), shape: List.to_tuple(shape), names: names}, ref)
+    template = %T{type: Type.from_name(type), shape: List.to_tuple(shape), names: names}
+    Backend.put(template, ref, device)
   end
 
   @doc """

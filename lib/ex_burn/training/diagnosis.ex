@@ -69,7 +69,7 @@ defmodule ExBurn.Training.Diagnosis do
         gradients
 
       :symbolic ->
-        step.program |> Run.run({inputs, []}, false, silent(step.calls), %{}) |> Enum.take(-count)
+        step.program |> Run.run({inputs, []}, :cpu, false, silent(step.calls), %{}) |> Enum.take(-count)
     end
   end
 
@@ -87,7 +87,7 @@ defmodule ExBurn.Training.Diagnosis do
     calls = lowered.calls |> Enum.with_index(&look(&1, &2, table)) |> List.to_tuple()
 
     try do
-      Run.run(Compiler.native(lowered), {inputs, []}, false, calls, %{})
+      Run.run(Compiler.native(lowered), {inputs, []}, :cpu, false, calls, %{})
       for {_number, name, finite?} <- :ets.tab2list(table), do: {name, finite?}
     after
       :ets.delete(table)

@@ -58,6 +58,13 @@ defmodule ExBurn.Training.Step do
         "the model was loaded from a file or quantized and can only predict; compile the Axon model to train it"
   end
 
+  defp check_model!(%Model{device: device}, op) when device != :cpu do
+    raise Error,
+      op: op,
+      reason:
+        "the model is on #{inspect(device)}, where it can only predict; bring it back with ExBurn.to_device(model, :cpu)"
+  end
+
   defp check_model!(%Model{loss: nil}, op),
     do: raise(Error, op: op, reason: "the model has no loss; give loss: to ExBurn.compile/2")
 
@@ -237,7 +244,7 @@ defmodule ExBurn.Training.Step do
     {trainable, rest} = arguments(model)
     inputs = refs(trainable ++ rest ++ Data.tensors(batch))
     {_inputs, types} = Error.unwrap!(NIF.program_types(program))
-    outputs = Run.run(program, {inputs, []}, false, calls, %{}, :evaluate)
+    outputs = Run.run(program, {inputs, []}, :cpu, false, calls, %{}, :evaluate)
     Enum.zip_with(outputs, types, &scalar/2)
   end
 

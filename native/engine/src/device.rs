@@ -8,31 +8,52 @@ use burn_flex::FlexDevice;
 use crate::error::{Error, Result};
 
 /// A device of this machine.
+///
+/// ```
+/// use ex_burn_engine::Device;
+///
+/// assert_eq!(Device::named("cpu", 0), Some(Device::Cpu));
+/// assert_eq!(Device::named("abacus", 0), None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Device {
     /// The CPU, through burn-flex.
     #[default]
     Cpu,
+    /// A GPU, through CubeCL.
+    #[cfg(feature = "gpu")]
+    Gpu(crate::gpu::Adapter),
 }
 
 impl Device {
-    /// Every device that this build can use.
+    /// Every device that this build finds: the CPU, then the GPUs, those of software last.
     pub fn all() -> Vec<Device> {
-        vec![Device::Cpu]
+        let mut all = vec![Device::Cpu];
+        #[cfg(feature = "gpu")]
+        all.extend(crate::gpu::Adapter::all().into_iter().map(Device::Gpu));
+        all
     }
 
-    /// Name in messages and options.
-    pub fn name(&self) -> &'static str {
+    /// The device of this kind and number among its kind.
+    pub fn named(kind: &str, index: usize) -> Option<Device> {
+        if kind == Device::Cpu.kind() {
+            return (index == 0).then_some(Device::Cpu);
+        }
+        Self::all().into_iter().filter(|device| device.kind() == kind).nth(index)
+    }
+
+    /// `cpu`, or the graphics API of a GPU: `vulkan` or `metal`.
+    pub fn kind(&self) -> &'static str {
         match self {
             Device::Cpu => "cpu",
+            #[cfg(feature = "gpu")]
+            Device::Gpu(adapter) => adapter.api(),
         }
     }
 
-    /// Burn's handle of the device.
+    /// Burn's handle of the device that holds what is made on the host.
     pub fn burn(&self) -> DispatchDevice {
-        match self {
-            Device::Cpu => DispatchDevice::from(FlexDevice),
-        }
+        DispatchDevice::from(FlexDevice)
     }
 }
 
@@ -74,7 +95,7 @@ fn field(meminfo: &str, name: &str) -> Option<usize> {
 
 impl std::fmt::Display for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.kind())
     }
 }
 

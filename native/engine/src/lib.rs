@@ -10,6 +10,8 @@ pub mod error;
 pub mod exec;
 pub mod file;
 mod float8;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod manifest;
 pub mod memory;
 pub mod ops;

@@ -6,6 +6,8 @@
 
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::{BoolTensor, IndexingUpdateOp};
+#[cfg(feature = "gpu")]
+use burn_cubecl::tensor::CubeTensor;
 use burn_backend::{AutodiffBackend, BoolDType, Scalar, Shape, Slice, TensorData, TensorMetadata};
 use burn_dispatch::{BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
 use burn_flex::FlexTensor;
@@ -14,6 +16,8 @@ use burn_std::Bytes;
 use crate::cpu;
 use crate::device::Device;
 use crate::error::{Error, Result};
+#[cfg(feature = "gpu")]
+use crate::gpu;
 use crate::types::{TensorType, Type};
 
 /// How Burn stores the answers of comparisons inside the engine.
@@ -140,7 +144,42 @@ impl Value {
 
     /// The device that holds the memory.
     pub fn device(&self) -> Device {
+        #[cfg(feature = "gpu")]
+        if let Some(adapter) = self.adapter() {
+            return Device::Gpu(adapter);
+        }
         Device::Cpu
+    }
+
+    /// The same elements on a device. What has no place on a GPU, numbers of 64 bits, stays in the host's memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the device fails, or has no memory of that size.
+    pub fn to_device(self, device: &Device) -> Result<Self> {
+        match device {
+            #[cfg(feature = "gpu")]
+            Device::Cpu => gpu::download(self),
+            #[cfg(not(feature = "gpu"))]
+            Device::Cpu => Ok(self),
+            #[cfg(feature = "gpu")]
+            Device::Gpu(adapter) => gpu::upload(self, *adapter),
+        }
+    }
+
+    /// The GPU that holds the memory.
+    #[cfg(feature = "gpu")]
+    pub fn adapter(&self) -> Option<gpu::Adapter> {
+        gpu::Adapter::of(&self.cube()?.device)
+    }
+
+    /// The memory of a GPU, whose elements are those of the type there. `None` on the CPU and while tracked by autodiff.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn cube(&self) -> Option<&CubeTensor> {
+        match &self.tensor.kind {
+            DispatchTensorKind::Cube(BackendTensor::Float(t) | BackendTensor::Int(t)) => Some(t),
+            _ => None,
+        }
     }
 
     /// Burn's handle.
@@ -170,10 +209,11 @@ impl Value {
     ///
     /// [`Error::Invalid`] when the device fails to give the data back.
     pub fn into_data(self) -> Result<TensorData> {
-        let data = if self.dtype.storage().is_float() {
-            burn_backend::read_sync(Dispatch::float_into_data(self.tensor))
+        let this = self.to_device(&Device::Cpu)?;
+        let data = if this.dtype.storage().is_float() {
+            burn_backend::read_sync(Dispatch::float_into_data(this.tensor))
         } else {
-            burn_backend::read_sync(Dispatch::int_into_data(self.tensor))
+            burn_backend::read_sync(Dispatch::int_into_data(this.tensor))
         };
         data.map_err(|e| Error::invalid("to_binary", format!("{e:?}")))
     }

@@ -1,7 +1,7 @@
 //! Runs of programs that wait while the BEAM answers a call.
 
 use ex_burn_engine::exec::{Machine, Outcome};
-use ex_burn_engine::{Error, Result};
+use ex_burn_engine::{Device, Error, Result};
 use parking_lot::Mutex;
 use rustler::{Encoder, Env, Resource, ResourceArc, Term};
 
@@ -24,7 +24,7 @@ impl Continuation {
         let results = values("program", results)?;
         let machine = self.0.lock().take();
         let machine = machine.ok_or_else(|| Error::invalid("program", "has gone on after this call already"))?;
-        Ok(machine.resume(results)?.into())
+        machine.resume(results)?.try_into()
     }
 }
 
@@ -34,14 +34,18 @@ pub(crate) enum Answer {
     Call(u64, Tensors, ResourceArc<Continuation>),
 }
 
-impl From<Outcome> for Answer {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
+impl TryFrom<Outcome> for Answer {
+    type Error = Error;
+
+    fn try_from(outcome: Outcome) -> Result<Self> {
+        Ok(match outcome {
             Outcome::Done(results) => Self::Done(resources(results)),
             Outcome::Call { id, values, machine } => {
+                // The host reads the arguments.
+                let values = values.into_iter().map(|value| value.to_device(&Device::Cpu)).collect::<Result<_>>()?;
                 Self::Call(id, resources(values), ResourceArc::new(Continuation(Mutex::new(Some(machine)))))
             }
-        }
+        })
     }
 }
 

@@ -1,14 +1,80 @@
 //! Devices of this machine.
 
-use ex_burn_engine::{Device, device};
+use ex_burn_engine::{Device, Error, Result, device};
+use rustler::{Encoder, Env, ResourceArc, Term};
 
 use crate::boundary::guard;
 use crate::error::NifError;
+use crate::tensor::Tensor;
 
-/// Names of the devices that this build can use.
+/// What a device is: its kind, its number among its kind, and of a GPU its name, whether the processor plays it, and the most
+/// bytes that a tensor may have there.
+#[derive(rustler::NifTuple)]
+struct Found {
+    kind: String,
+    index: usize,
+    name: String,
+    software: bool,
+    largest: usize,
+}
+
+/// The devices that this build finds. Asking starts the drivers of GPUs.
+#[rustler::nif(schedule = "DirtyIo")]
+fn devices() -> Result<Vec<Found>, NifError> {
+    guard("devices", || {
+        let all = Device::all();
+        let index = |number: usize| all[..number].iter().filter(|other| other.kind() == all[number].kind()).count();
+        Ok(all.iter().enumerate().filter_map(|(number, device)| describe(device, index(number))).collect())
+    })
+}
+
+/// A device; `None` if it does not start.
+fn describe(device: &Device, index: usize) -> Option<Found> {
+    let kind = device.kind().to_string();
+    match device {
+        Device::Cpu => Some(Found { kind, index, name: String::new(), software: false, largest: 0 }),
+        #[cfg(feature = "gpu")]
+        Device::Gpu(adapter) => {
+            let (name, largest) = (adapter.name().ok()?, adapter.largest().ok()?);
+            Some(Found { kind, index, name, software: adapter.is_software(), largest })
+        }
+    }
+}
+
+/// The device of this kind and number.
+pub(crate) fn found(kind: &str, index: usize) -> Result<Device> {
+    Device::named(kind, index).ok_or_else(|| Error::invalid("device", format!("there is no device {kind} {index}")))
+}
+
+/// The tensor's elements on the device of this kind and number; the tensor itself where they are there.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn tensor_to_device(tensor: ResourceArc<Tensor>, kind: String, index: usize) -> Result<ResourceArc<Tensor>, NifError> {
+    guard("to_device", || {
+        let device = found(&kind, index)?;
+        let value = tensor.value("to_device")?;
+        if value.device() == device {
+            return Ok(tensor);
+        }
+        Ok(Tensor::resource(value.to_device(&device)?))
+    })
+}
+
+/// How often operations ran on the CPU because a GPU has no kernel for them, since this was last asked: name, type, number.
 #[rustler::nif]
-fn device_names() -> Vec<&'static str> {
-    Device::all().iter().map(Device::name).collect()
+fn fallbacks<'a>(env: Env<'a>) -> Term<'a> {
+    #[cfg(feature = "gpu")]
+    return ex_burn_engine::gpu::fallback::take().encode(env);
+    #[cfg(not(feature = "gpu"))]
+    Vec::<(String, String, u64)>::new().encode(env)
+}
+
+/// Whether what a GPU has no kernel for is refused.
+#[rustler::nif]
+fn refuse_fallbacks(refused: bool) {
+    #[cfg(feature = "gpu")]
+    ex_burn_engine::gpu::fallback::refuse(refused);
+    #[cfg(not(feature = "gpu"))]
+    let _ = refused;
 }
 
 /// How many threads work on one operation.

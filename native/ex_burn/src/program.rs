@@ -14,6 +14,7 @@ use rustler::{Atom, Env, Resource, ResourceArc, Term};
 use crate::boundary::{guard, guard_deep};
 use crate::caller::while_caller_lives;
 use crate::continuation::{Answer, Continuation};
+use crate::device::found;
 use crate::error::NifError;
 use crate::list::List;
 use crate::tensor::{Tensor, Tensors, TypeTerm, resources, values};
@@ -30,10 +31,14 @@ impl Resource for Executable {}
 
 impl Executable {
     /// Runs on the values of `inputs`; those `donated` lose theirs to the run.
-    fn run(&self, inputs: &Tensors, donated: &Tensors) -> Result<Answer> {
-        let inputs = values("program", inputs)?;
+    fn run(&self, inputs: &Tensors, donated: &Tensors, device: &Device) -> Result<Answer> {
+        let mut inputs = values("program", inputs)?;
         donated.iter().for_each(|tensor| drop(tensor.take()));
-        Ok(self.0.start(inputs, &Device::Cpu)?.into())
+        if *device != Device::Cpu {
+            // Once, and not wherever they are read.
+            inputs = inputs.into_iter().map(|value| value.to_device(device)).collect::<Result<_>>()?;
+        }
+        self.0.start(inputs, device)?.try_into()
     }
 }
 
@@ -59,7 +64,12 @@ fn operation(term: Term<'_>) -> Result<Rc<Op>> {
     Ok(op)
 }
 
-fn run_instruction(op: Term<'_>, inputs: &Tensors, outputs: List<TypeTerm>) -> Result<Tensors, NifError> {
+fn run_instruction(
+    op: Term<'_>,
+    inputs: &Tensors,
+    outputs: List<TypeTerm>,
+    device: &Device,
+) -> Result<Tensors, NifError> {
     let op = guard("instruction", || operation(op))?;
     let outputs: Vec<TensorType> = outputs.0.into_iter().map(|ty| ty.0).collect();
     guard(&*op, || {
@@ -67,7 +77,7 @@ fn run_instruction(op: Term<'_>, inputs: &Tensors, outputs: List<TypeTerm>) -> R
             return Err(Error::invalid(op.name(), format!("{ty} is larger than memory")));
         }
         let inputs = values(&*op, inputs)?;
-        Ok(resources(exec::instruction(&op, inputs, &outputs, &Device::Cpu)?))
+        Ok(resources(exec::instruction(&op, inputs, &outputs, device)?))
     })
 }
 
@@ -75,7 +85,7 @@ fn run_instruction(op: Term<'_>, inputs: &Tensors, outputs: List<TypeTerm>) -> R
 #[rustler::nif]
 fn instruction_run(env: Env<'_>, op: Term<'_>, inputs: Tensors, outputs: List<TypeTerm>) -> Result<Tensors, NifError> {
     let elements = outputs.iter().filter_map(|ty| ty.0.checked_len()).fold(0, usize::saturating_add);
-    reported(env, elements, || run_instruction(op, &inputs, outputs))
+    reported(env, elements, || run_instruction(op, &inputs, outputs, &Device::Cpu))
 }
 
 /// Elements of results after which the caller's timeslice ends.
@@ -101,7 +111,21 @@ fn instruction_run_dirty(
     inputs: Tensors,
     outputs: List<TypeTerm>,
 ) -> Result<Tensors, NifError> {
-    while_caller_lives(env, || run_instruction(op, &inputs, outputs))
+    while_caller_lives(env, || run_instruction(op, &inputs, outputs, &Device::Cpu))
+}
+
+/// [`instruction_run`] on the device of this kind and number.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn instruction_run_on(
+    env: Env<'_>,
+    op: Term<'_>,
+    inputs: Tensors,
+    outputs: List<TypeTerm>,
+    kind: String,
+    index: usize,
+) -> Result<Tensors, NifError> {
+    let device = guard("device", || found(&kind, index))?;
+    while_caller_lives(env, || run_instruction(op, &inputs, outputs, &device))
 }
 
 /// Prepares `program`; `captures` are the values of its last inputs.
@@ -187,7 +211,7 @@ fn program_run(
     inputs: Tensors,
     donated: Tensors,
 ) -> Result<Answer, NifError> {
-    reported(env, 0, || guard("program", || executable.run(&inputs, &donated)))
+    reported(env, 0, || guard("program", || executable.run(&inputs, &donated, &Device::Cpu)))
 }
 
 /// [`program_run`] for work that may take long.
@@ -198,7 +222,20 @@ fn program_run_dirty(
     inputs: Tensors,
     donated: Tensors,
 ) -> Result<Answer, NifError> {
-    while_caller_lives(env, || guard("program", || executable.run(&inputs, &donated)))
+    while_caller_lives(env, || guard("program", || executable.run(&inputs, &donated, &Device::Cpu)))
+}
+
+/// [`program_run`] on the device of this kind and number.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn program_run_on(
+    env: Env<'_>,
+    executable: ResourceArc<Executable>,
+    inputs: Tensors,
+    donated: Tensors,
+    kind: String,
+    index: usize,
+) -> Result<Answer, NifError> {
+    while_caller_lives(env, || guard("program", || executable.run(&inputs, &donated, &found(&kind, index)?)))
 }
 
 /// Goes on with a small program that waited for the results of a call.

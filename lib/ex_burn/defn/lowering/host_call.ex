@@ -86,13 +86,14 @@ defmodule ExBurn.Defn.Lowering.HostCall do
   @doc """
   A container like `template` of tensors with these native references.
   """
-  @spec fill(Nx.Container.t(), [reference()]) :: Nx.Container.t()
-  def fill(%T{} = template, [ref]), do: Backend.put(template, ref)
+  @spec fill(Nx.Container.t(), [reference()], ExBurn.Device.t()) :: Nx.Container.t()
+  def fill(template, refs, device \\ :cpu)
+  def fill(%T{} = template, [ref], device), do: Backend.put(template, ref, device)
 
-  def fill(template, refs) do
+  def fill(template, refs, device) do
     {container, []} =
       Composite.traverse(template, refs, fn %T{} = t, [ref | refs] ->
-        {Backend.put(t, ref), refs}
+        {Backend.put(t, ref, device), refs}
       end)
 
     container

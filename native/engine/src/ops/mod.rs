@@ -106,7 +106,7 @@ fn unsupported(op: impl Into<&'static str>, x: &Value) -> Error {
 pub fn run(call: Call<'_>) -> Result<Vec<Value>> {
     memory::check(&call)?;
     let (op, outputs) = (call.op, call.outputs);
-    let results = dispatch(call)?;
+    let results = on_device(call)?;
     check_results(op, &results, outputs)?;
     Ok(results)
 }
@@ -122,6 +122,19 @@ pub(crate) fn check_results(op: &Op, results: &[Value], outputs: &[TensorType]) 
         }
     }
     Ok(())
+}
+
+#[cfg(feature = "gpu")]
+fn on_device(call: Call<'_>) -> Result<Vec<Value>> {
+    match crate::gpu::adapter_of(&call) {
+        Some(adapter) => crate::gpu::run(call, adapter),
+        None => dispatch(call),
+    }
+}
+
+#[cfg(not(feature = "gpu"))]
+fn on_device(call: Call<'_>) -> Result<Vec<Value>> {
+    dispatch(call)
 }
 
 fn dispatch(call: Call<'_>) -> Result<Vec<Value>> {

@@ -1,0 +1,96 @@
+//! The GPUs of this machine, through wgpu: Vulkan, and Metal on macOS.
+
+use std::sync::OnceLock;
+
+use burn_cubecl::cubecl::Device as CubeDevice;
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::device::WgpuDeviceKind;
+use burn_std::stream::{StreamPolicy, set_policy};
+
+use crate::error::{Error, Result};
+use crate::panics::catch;
+
+/// A GPU by its number in [`Adapter::all`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Adapter(usize);
+
+/// What a GPU is.
+struct Found {
+    device: CubeDevice,
+    client: OnceLock<std::result::Result<Client, String>>,
+}
+
+/// The graphics API that GPUs are reached by.
+const API: &str = if cfg!(target_vendor = "apple") { "metal" } else { "vulkan" };
+
+fn found() -> &'static [Found] {
+    static FOUND: OnceLock<Vec<Found>> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        // Processes of the BEAM move between threads, and a stream for each would hold memory of its own.
+        set_policy(StreamPolicy::Single);
+        // A driver may refuse in ways that wgpu does not expect.
+        let devices = catch("device", || Ok(CubeDevice::enumerate_all())).unwrap_or_default();
+        devices.into_iter().map(|device| Found { device, client: OnceLock::new() }).collect()
+    })
+}
+
+impl Adapter {
+    /// All GPUs, those of software last. Empty where there is no driver.
+    pub fn all() -> Vec<Adapter> {
+        let mut all: Vec<Adapter> = (0..found().len()).map(Adapter).collect();
+        all.sort_by_key(Adapter::is_software);
+        all
+    }
+
+    /// The GPU that is Burn's `device`.
+    pub(crate) fn of(device: &CubeDevice) -> Option<Adapter> {
+        found().iter().position(|found| found.device == *device).map(Adapter)
+    }
+
+    /// `vulkan` or `metal`.
+    pub fn api(&self) -> &'static str {
+        API
+    }
+
+    /// Whether the processor plays the GPU.
+    pub fn is_software(&self) -> bool {
+        matches!(&self.device(), CubeDevice::Wgpu(device) if matches!(device.kind, WgpuDeviceKind::Cpu))
+    }
+
+    /// The maker's name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adapter::client`].
+    pub fn name(&self) -> Result<String> {
+        Ok(self.client()?.properties().identity.name.clone())
+    }
+
+    /// The most bytes that a tensor may have there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adapter::client`].
+    pub fn largest(&self) -> Result<usize> {
+        Ok(usize::try_from(self.client()?.properties().memory.max_page_size).unwrap_or(usize::MAX))
+    }
+
+    /// Burn's name of the GPU.
+    pub(crate) fn device(&self) -> CubeDevice {
+        found()[self.0].device.clone()
+    }
+
+    /// The queue of the GPU, which is started when it is first asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when it cannot be started.
+    pub(crate) fn client(&self) -> Result<&'static Client> {
+        let found = &found()[self.0];
+        let client = found.client.get_or_init(|| {
+            let start = catch("device", || Ok(found.device.client()));
+            start.map_err(|error| error.to_string())
+        });
+        client.as_ref().map_err(|reason| Error::invalid("device", format!("{API} does not start: {reason}")))
+    }
+}

@@ -1,0 +1,51 @@
+//! What a GPU has no kernel for runs on the CPU, and is counted: nobody should have to guess why a program is slow.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{Adapter, transfer};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::ops::{self, Call};
+use crate::value::Value;
+
+/// How often operations ran on the CPU instead, by their names and the types of their results, since it was last asked.
+static COUNTS: Mutex<BTreeMap<(String, &'static str), u64>> = Mutex::new(BTreeMap::new());
+static TOTAL: AtomicU64 = AtomicU64::new(0);
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Operations that ran on the CPU instead of a GPU since this was last asked: name, type of the result, how often.
+pub fn take() -> Vec<(String, &'static str, u64)> {
+    if TOTAL.swap(0, Ordering::Relaxed) == 0 {
+        return Vec::new();
+    }
+    let counts = std::mem::take(&mut *COUNTS.lock());
+    counts.into_iter().map(|((op, dtype), count)| (op, dtype, count)).collect()
+}
+
+/// Makes what a GPU has no kernel for an error, or lets the CPU do it again.
+pub fn refuse(refused: bool) {
+    REFUSED.store(refused, Ordering::Relaxed);
+}
+
+/// Runs the operation on the CPU and brings its results to the GPU.
+pub(super) fn run(call: Call<'_>, adapter: Adapter) -> Result<Vec<Value>> {
+    count(&call)?;
+    let inputs = call.inputs.into_iter().map(transfer::download).collect::<Result<_>>()?;
+    let results = ops::run(Call { inputs, device: &Device::Cpu, ..call })?;
+    results.into_iter().map(|result| transfer::upload(result, adapter)).collect()
+}
+
+fn count(call: &Call<'_>) -> Result<()> {
+    let name = call.op.name();
+    let dtype = call.outputs.first().map_or("", |out| out.dtype.name());
+    if REFUSED.load(Ordering::Relaxed) {
+        let reason = format!("has no kernel for {dtype} on {} and may not run on the CPU instead", call.device);
+        return Err(Error::invalid(name, reason));
+    }
+    *COUNTS.lock().entry((name, dtype)).or_default() += 1;
+    TOTAL.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! The functions of steps as code of a kernel.
+
+use burn_cubecl::cubecl;
+use cubecl::prelude::*;
+
+use super::function::{self, bits, is_nan, number};
+use crate::gpu::step::{One, Two};
+
+#[cube]
+fn truth(condition: bool) -> u32 {
+    select(condition, 1u32.runtime(), 0u32.runtime())
+}
+
+#[cube]
+pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
+    let f = number(x);
+    match function {
+        One::AbsF => x & 0x7fff_ffffu32,
+        One::AbsS => bits_of(signed(x).abs()),
+        One::Ceil => bits(f.ceil()),
+        One::Cos => bits(function::cos(f, zero)),
+        One::CountOnes => x.count_ones(),
+        One::Erf => bits(function::erf(f)),
+        One::Exp => bits(function::exp(f, zero)),
+        One::Expm1 => bits(function::expm1(f, zero)),
+        One::FloatToInt { low, high } => float_to_int(x, low, high),
+        One::Floor => bits(f.floor()),
+        One::IsInfinity => truth((x & 0x7fff_ffffu32) == 0x7f80_0000u32),
+        One::IsNan => truth(is_nan(f)),
+        One::LeadingZeros(width) => x.leading_zeros() - comptime!(32 - width),
+        One::Log => bits(function::log(f, zero)),
+        One::Log1p => bits(function::log1p(f, zero)),
+        One::NegateF => x ^ 0x8000_0000u32,
+        One::NegateI => 0u32.runtime() - x,
+        One::Not => !x,
+        One::Round => bits(function::round(f)),
+        One::RoundBf16 => round_bf16(x),
+        One::RoundF16 => round_f16(x),
+        One::Rsqrt => bits(1.0f32 / f.sqrt()),
+        One::Sigmoid => bits(function::sigmoid(f, zero)),
+        One::SignExtend(width) => bits_of(signed(x << comptime!(32 - width)) >> comptime!(32 - width as i32)),
+        One::SignF => sign(x),
+        One::SignS => bits_of(signed(x) >> 31i32) | truth(signed(x) > 0i32),
+        One::Sin => bits(function::sin(f, zero)),
+        One::SintToFloat => bits(f32::cast_from(signed(x))),
+        One::Sqrt => bits(f.sqrt()),
+        One::Tanh => bits(function::tanh(f, zero)),
+        One::TruthF => truth((x & 0x7fff_ffffu32) != 0u32),
+        One::TruthI => truth(x != 0u32),
+        One::UintToFloat => bits(f32::cast_from(x)),
+        One::ZeroExtend(width) => x & comptime!((1u32 << width) - 1),
+    }
+}
+
+#[cube]
+fn signed(x: u32) -> i32 {
+    i32::reinterpret(x)
+}
+
+#[cube]
+fn bits_of(x: i32) -> u32 {
+    u32::reinterpret(x)
+}
+
+/// NaN and zeros stay.
+#[cube]
+fn sign(x: u32) -> u32 {
+    let size = x & 0x7fff_ffffu32;
+    let one = 0x3f80_0000u32 | (x & 0x8000_0000u32);
+    select(size == 0u32, x, select(size > 0x7f80_0000u32, x, one))
+}
+
+#[cube]
+fn float_to_int(x: u32, #[comptime] low: u32, #[comptime] high: u32) -> u32 {
+    let negative = (x & 0x8000_0000u32) != 0u32;
+    let exponent = (x >> 23u32) & 0xffu32;
+    let mantissa = (x & 0x007f_ffffu32) | 0x0080_0000u32;
+    // The number is the mantissa times 2^(exponent - 150).
+    let down = min(150u32 - exponent, 31u32.runtime());
+    let up = min(exponent - 150u32, 31u32.runtime());
+    let shifted = select(exponent < 150u32, mantissa >> down, mantissa << up);
+    let size = select(exponent >= 182u32, 0u32.runtime(), shifted);
+    let finite = select(negative, 0u32.runtime() - size, size);
+    let infinite = select(negative, low.runtime(), high.runtime());
+    let nan = (x & 0x7fff_ffffu32) > 0x7f80_0000u32;
+    let whole = select(exponent == 255u32, infinite, finite);
+    select(nan, 0u32.runtime(), whole)
+}
+
+/// Halves go to the even one.
+#[cube]
+fn round_bf16(x: u32) -> u32 {
+    let rounded = (x + 0x7fffu32 + ((x >> 16u32) & 1u32)) & 0xffff_0000u32;
+    select(is_nan(number(x)), x, rounded)
+}
+
+/// Halves go to the even one; what is below 2^-14 keeps multiples of 2^-24, what is from 65520 on is infinite.
+#[cube]
+fn round_f16(x: u32) -> u32 {
+    let size = x & 0x7fff_ffffu32;
+    let normal = (size + 0x0fffu32 + ((size >> 13u32) & 1u32)) & 0xffff_e000u32;
+    // In units of 2^-24, which the exponent tells how far to shift for.
+    let shift = 126u32 - min(size >> 23u32, 112u32.runtime());
+    let held = min(shift, 30u32.runtime());
+    let mantissa = (size & 0x007f_ffffu32) | 0x0080_0000u32;
+    let half = (1u32 << (held - 1u32)) - 1u32;
+    let units = (mantissa + half + ((mantissa >> held) & 1u32)) >> held;
+    let small = bits(f32::cast_from(units) * comptime!(1.0f32 / 16_777_216.0f32).runtime());
+    let rounded = select(size < 0x3880_0000u32, small, normal);
+    let held = select(size >= 0x477f_f000u32, 0x7f80_0000u32.runtime(), rounded);
+    select(is_nan(number(x)), x, held | (x & 0x8000_0000u32))
+}
+
+#[cube]
+pub(crate) fn two(x: u32, y: u32, #[comptime] function: Two) -> u32 {
+    let a = number(x);
+    let b = number(y);
+    match function {
+        Two::AddF => bits(a + b),
+        Two::AddI => x + y,
+        Two::And => x & y,
+        Two::DivideF => bits(a / b),
+        Two::DivideU => x / y,
+        Two::EqualF => truth(equal(x, y)),
+        Two::EqualI => truth(x == y),
+        Two::LessF => truth(ordered(x, y) & (a < b)),
+        Two::LessS => truth(signed(x) < signed(y)),
+        Two::LessU => truth(x < y),
+        Two::LessEqualF => truth(ordered(x, y) & (a <= b)),
+        Two::LessEqualS => truth(signed(x) <= signed(y)),
+        Two::LessEqualU => truth(x <= y),
+        Two::MaxF => select((b > a) | is_nan(b), y, x),
+        Two::MaxS => select(signed(x) > signed(y), x, y),
+        Two::MaxU => select(x > y, x, y),
+        Two::MinF => select((b < a) | is_nan(b), y, x),
+        Two::MinS => select(signed(x) < signed(y), x, y),
+        Two::MinU => select(x < y, x, y),
+        Two::MultiplyF => bits(a * b),
+        Two::MultiplyI => x * y,
+        Two::Or => x | y,
+        Two::ShiftLeft => select(y > 31u32, 0u32.runtime(), x << min(y, 31u32.runtime())),
+        Two::ShiftRightS => bits_of(signed(x) >> signed(min(y, 31u32.runtime()))),
+        Two::ShiftRightU => select(y > 31u32, 0u32.runtime(), x >> min(y, 31u32.runtime())),
+        Two::RemainderU => x % y,
+        Two::SubtractF => bits(a - b),
+        Two::SubtractI => x - y,
+        Two::Xor => x ^ y,
+    }
+}
+
+#[cube]
+fn ordered(x: u32, y: u32) -> bool {
+    !(is_nan(number(x)) | is_nan(number(y)))
+}
+
+/// Zeros of both signs are equal, NaN is not.
+#[cube]
+fn equal(x: u32, y: u32) -> bool {
+    ordered(x, y) & ((x == y) | (((x | y) & 0x7fff_ffffu32) == 0u32))
+}

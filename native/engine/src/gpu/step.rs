@@ -1,0 +1,164 @@
+//! The steps of a region: what one thread of the GPU does for one element.
+//!
+//! A value is 32 bits, which a step reads as an `f32`, an `i32` or a `u32`, as its function says. Steps are known when a kernel
+//! is made, so that a kernel has none of this left but straight code.
+
+/// A function of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum One {
+    AbsF,
+    AbsS,
+    Ceil,
+    Cos,
+    CountOnes,
+    Erf,
+    Exp,
+    Expm1,
+    /// f32 to an integer of 32 bits: truncated, saturated at the given bits of the extremes, wrapped in between.
+    FloatToInt {
+        low: u32,
+        high: u32,
+    },
+    Floor,
+    IsInfinity,
+    IsNan,
+    /// Leading zeros of an integer of so many bits.
+    LeadingZeros(u32),
+    Log,
+    Log1p,
+    NegateF,
+    NegateI,
+    Not,
+    Round,
+    /// To the nearest number of a narrower float.
+    RoundBf16,
+    RoundF16,
+    Rsqrt,
+    Sigmoid,
+    /// The low bits, filled up with the sign.
+    SignExtend(u32),
+    SignF,
+    SignS,
+    Sin,
+    SintToFloat,
+    Sqrt,
+    Tanh,
+    /// 1 for what is not zero, of integers and of floats.
+    TruthF,
+    TruthI,
+    UintToFloat,
+    /// The low bits alone.
+    ZeroExtend(u32),
+}
+
+/// A function of two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Two {
+    AddF,
+    AddI,
+    And,
+    DivideF,
+    /// By a number that is not zero.
+    DivideU,
+    EqualF,
+    EqualI,
+    LessF,
+    LessS,
+    LessU,
+    LessEqualF,
+    LessEqualS,
+    LessEqualU,
+    MaxF,
+    MaxS,
+    MaxU,
+    MinF,
+    MinS,
+    MinU,
+    MultiplyF,
+    MultiplyI,
+    Or,
+    ShiftLeft,
+    ShiftRightS,
+    ShiftRightU,
+    RemainderU,
+    SubtractF,
+    SubtractI,
+    Xor,
+}
+
+/// A step, which reads values by their numbers: the operands come first, then the results of the steps before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    /// The same for all elements.
+    Literal(u32),
+    /// The place along an axis of the region.
+    Place(usize),
+    /// The number of the element.
+    Number,
+    One(One, usize),
+    Two(Two, usize, usize),
+    /// The second where the first is not zero, else the third.
+    Select(usize, usize, usize),
+    /// The element of an operand at a place that is a value.
+    Load(usize, usize),
+}
+
+/// How an operand is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Read {
+    /// An element for each of the region.
+    Each,
+    /// One element for all.
+    Same,
+    /// By strides: the operand's number among those read so.
+    Strided(usize),
+    /// By steps alone.
+    Loaded,
+}
+
+/// Where a result is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Write {
+    /// An element for each of the region, in order.
+    Each,
+    /// By strides, which come after those of so many operands.
+    Strided(usize),
+    /// At the place that a value is.
+    At(usize),
+}
+
+/// A region: elementwise steps from operands to results of one shape.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Region {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) results: Vec<usize>,
+    pub(crate) write: Write,
+    /// Axes that strides count along.
+    pub(crate) rank: usize,
+}
+
+
+impl Region {
+    /// Whether an element needs to know its place along the axes.
+    pub(crate) fn asks_places(&self) -> bool {
+        let strided = self.reads.iter().any(|read| matches!(read, Read::Strided(_)));
+        let scattered = matches!(self.write, Write::Strided(_));
+        strided || scattered || self.steps.iter().any(|step| matches!(step, Step::Place(_)))
+    }
+}
+
+/// What values are folded with, from which start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Fold {
+    pub(crate) function: Two,
+    /// The bits of the value that changes nothing.
+    pub(crate) identity: u32,
+}
+
+impl Fold {
+    /// Whether what rounding loses is kept.
+    pub(crate) fn compensates(&self) -> bool {
+        self.function == Two::AddF
+    }
+}

@@ -1,0 +1,219 @@
+defmodule ExBurn.GPUTest do
+  @moduledoc """
+  Tensors and programs on the first GPU against the CPU, with `EX_BURN_TEST_DEVICE=gpu`.
+  """
+
+  use ExUnit.Case, async: false
+
+  alias ExBurn.{Backend, Error}
+  alias ExBurn.Defn.Compiler
+
+  if System.get_env("EX_BURN_TEST_DEVICE") != "gpu",
+    do: @moduletag(skip: "runs with EX_BURN_TEST_DEVICE=gpu")
+
+  setup do
+    on_exit(fn -> ExBurn.Fallback.set!(:cpu) end)
+    {:ok, device: ExBurn.Device.validate!(:gpu)}
+  end
+
+  defp random(shape, seed) do
+    {t, _key} = Nx.Random.uniform(Nx.Random.key(seed), -2.0, 2.0, shape: shape)
+    t |> Nx.backend_transfer(Backend)
+  end
+
+  defp on_gpu(t), do: Nx.backend_copy(t, {Backend, device: :gpu})
+
+  # Within so many units of the last place of the largest element.
+  defp assert_near(left, right, units \\ 8) do
+    [left, right] = for t <- [left, right], do: Nx.backend_copy(t, Nx.BinaryBackend)
+    scale = right |> Nx.abs() |> Nx.reduce_max() |> Nx.to_number()
+    error = left |> Nx.subtract(right) |> Nx.abs() |> Nx.reduce_max() |> Nx.to_number()
+    assert error <= units * 1.2e-7 * scale
+  end
+
+  # What runs on the CPU instead while `fun` runs.
+  defp fallbacks(fun) do
+    me = self()
+    name = {__MODULE__, make_ref()}
+    tell = fn _event, measured, metadata, _ -> send(me, {name, metadata.op, measured.count}) end
+    :telemetry.attach(name, [:ex_burn, :fallback], tell, nil)
+    result = fun.()
+    :telemetry.detach(name)
+    {result, drain(name)}
+  end
+
+  defp drain(name) do
+    receive do
+      {^name, op, count} -> [{op, count} | drain(name)]
+    after
+      0 -> []
+    end
+  end
+
+  test "GPUs are listed, named and described", %{device: {kind, index} = device} do
+    assert device in ExBurn.devices()
+    assert ExBurn.gpu?()
+    assert %{kind: ^kind, index: ^index, name: name, largest: largest} = ExBurn.device_info(:gpu)
+    assert String.length(name) > 0
+    assert largest > 1_000_000
+    assert ExBurn.smoke_test()[device] == :ok
+
+    assert_raise Error, ~r/^device: there is no device {:vulkan, 99}; devices are/, fn ->
+      Nx.tensor(1, backend: {Backend, device: {:vulkan, 99}})
+    end
+  end
+
+  test "a tensor goes to a GPU and comes back, of any type", %{device: device} do
+    for type <- ExBurn.Type.all() do
+      t = Nx.tensor([0, 1, 1, 0, 1], type: type, backend: Nx.BinaryBackend)
+      there = Nx.backend_copy(t, {Backend, device: :gpu})
+      assert there.data.device == device
+      assert Nx.to_binary(there) == Nx.to_binary(t)
+      assert there |> Nx.backend_transfer(Nx.BinaryBackend) |> Nx.to_binary() == Nx.to_binary(t)
+    end
+  end
+
+  test "operations run where an operand is, eager ones and compiled ones", %{device: device} do
+    x = random({5, 7}, 1)
+    there = on_gpu(x)
+    fun = &Nx.tanh(Nx.add(Nx.multiply(&1, 3), Nx.exp(Nx.negate(&1))))
+
+    for run <- [fun, &Nx.Defn.jit_apply(fun, [&1], compiler: Compiler)] do
+      {result, helped} = fallbacks(fn -> run.(there) end)
+      assert result.data.device == device
+      assert helped == []
+      assert_near(result, run.(x))
+    end
+
+    asked = Nx.Defn.jit_apply(fun, [x], compiler: Compiler, device: :gpu)
+    assert asked.data.device == device
+    assert_near(asked, fun.(x))
+  end
+
+  test "what an Axon model does needs no CPU" do
+    model =
+      Axon.input("x", shape: {nil, 12, 12, 1})
+      |> Axon.conv(4, kernel_size: 3, activation: :relu)
+      |> Axon.max_pool(kernel_size: 2)
+      |> Axon.flatten()
+      |> Axon.dense(16, activation: :gelu)
+      |> Axon.layer_norm()
+      |> Axon.dense(5, activation: :softmax)
+
+    {init, predict} = Axon.build(model, compiler: Compiler)
+    x = random({3, 12, 12, 1}, 2)
+    state = init.(Nx.to_template(x), Axon.ModelState.empty())
+    expected = predict.(state, x)
+
+    {result, helped} =
+      fallbacks(fn ->
+        Nx.Defn.jit_apply(predict, [state, x], compiler: Compiler, device: :gpu)
+      end)
+
+    assert helped == []
+    assert_near(result, expected, 64)
+  end
+
+  test "a model predicts on a GPU and trains on the CPU", %{device: device} do
+    axon = Axon.input("x", shape: {nil, 3}) |> Axon.dense(8, activation: :tanh) |> Axon.dense(2)
+    model = ExBurn.compile(axon, loss: :mse, seed: 1, device: :cpu)
+    there = ExBurn.to_device(model, :gpu)
+    assert there.device == device
+    x = random({5, 3}, 8)
+    {:ok, expected} = ExBurn.predict(model, x)
+    {{:ok, result}, helped} = fallbacks(fn -> ExBurn.predict(there, x) end)
+    assert result.data.device == device
+    assert helped == []
+    assert_near(result, expected, 32)
+
+    assert_raise Error, ~r/^fit: the model is on {:vulkan, 0}, where it can only predict/, fn ->
+      ExBurn.fit(there, {x, Nx.multiply(x[[.., 0..1]], 2)}, epochs: 1, verbose: false)
+    end
+  end
+
+  test "loops, branches and hooks run on a GPU as on the CPU" do
+    me = self()
+
+    fun = fn x ->
+      {x, _i} = ExBurn.GPUTest.Loops.halve(x)
+      Nx.Defn.Kernel.hook(x, :last, &send(me, {:last, Nx.to_flat_list(&1)}))
+    end
+
+    x = random({4}, 3)
+    expected = Nx.Defn.jit_apply(fun, [x], compiler: Compiler)
+    assert_received {:last, on_cpu}
+    result = Nx.Defn.jit_apply(fun, [on_gpu(x)], compiler: Compiler)
+    assert_received {:last, ^on_cpu}
+    assert Nx.to_flat_list(result) == Nx.to_flat_list(expected)
+  end
+
+  test "numbers of 64 bits stay with the host, and their operations are told" do
+    t = Nx.tensor([1, 2, 3], type: :s64, backend: {Backend, device: :gpu})
+    {sum, helped} = fallbacks(fn -> Nx.add(t, t) end)
+    assert Nx.to_flat_list(sum) == [2, 4, 6]
+    assert helped == [{"add", 1}]
+  end
+
+  test "what has no kernel can be refused" do
+    t = Nx.tensor([2.0], backend: {Backend, device: :gpu})
+    assert_near(Nx.acosh(t), Nx.acosh(Nx.backend_copy(t, Nx.BinaryBackend)))
+    ExBurn.configure!(fallback: :raise)
+
+    assert_raise Error, ~r/^acosh: has no kernel for f32 on vulkan/, fn -> Nx.acosh(t) end
+    assert Nx.to_flat_list(Nx.add(t, 1.0)) == [3.0]
+    ExBurn.configure!(fallback: :cpu)
+    assert [number] = t |> Nx.acosh() |> Nx.to_flat_list()
+    assert_in_delta number, 1.3169578969, 1.0e-6
+  end
+
+  test "random numbers are those of the CPU" do
+    draw = fn ->
+      key = Nx.Random.key(42)
+      {uniform, key} = Nx.Random.uniform(key, shape: {100})
+      {normal, key} = Nx.Random.normal(key, shape: {100})
+      {gumbel, _key} = Nx.Random.gumbel(key, shape: {100})
+      {uniform, normal, gumbel}
+    end
+
+    there = Nx.with_default_backend({Backend, device: :gpu}, draw)
+    here = Nx.with_default_backend(Backend, draw)
+
+    assert Nx.to_binary(elem(there, 0)) == Nx.to_binary(elem(here, 0))
+    assert_near(elem(there, 1), elem(here, 1), 4)
+    assert_near(elem(there, 2), elem(here, 2), 4)
+  end
+
+  test "factors make the matrix" do
+    a = random({4, 4}, 5)
+    {p, l, u} = Nx.LinAlg.lu(on_gpu(a))
+    assert_near(p |> Nx.dot(l) |> Nx.dot(u), a, 32)
+    cube = Nx.LinAlg.matrix_power(on_gpu(a), 3)
+    assert_near(cube, a |> Nx.dot(a) |> Nx.dot(a), 32)
+    b = random({4}, 6)
+    solution = Nx.LinAlg.least_squares(on_gpu(a), on_gpu(b))
+    assert_near(Nx.dot(a, solution), b, 4096)
+  end
+
+  test "many processes share a GPU" do
+    x = random({64}, 7)
+    expected = Nx.to_flat_list(Nx.sort(Nx.multiply(x, 2)))
+
+    results =
+      1..40
+      |> Task.async_stream(fn _ -> Nx.to_flat_list(Nx.sort(Nx.multiply(on_gpu(x), 2))) end)
+      |> Enum.map(fn {:ok, result} -> result end)
+
+    assert Enum.all?(results, &(&1 == expected))
+  end
+
+  defmodule Loops do
+    import Nx.Defn
+
+    defn halve(x) do
+      while {x, i = 0}, i < 5 do
+        x = if Nx.sum(x) > 0, do: x / 2, else: x * 2
+        {x, i + 1}
+      end
+    end
+  end
+end
