@@ -69,7 +69,9 @@ defmodule ExBurn.Training.Diagnosis do
         gradients
 
       :symbolic ->
-        step.program |> Run.run({inputs, []}, :cpu, false, silent(step.calls), %{}) |> Enum.take(-count)
+        step.program
+        |> Run.run({inputs, []}, :cpu, false, silent(step.calls), %{})
+        |> Enum.take(-count)
     end
   end
 
