@@ -527,8 +527,6 @@ defmodule ExBurn do
       iex> ExBurn.load("/no/such/file")
       ** (ExBurn.Error) load: /no/such/file: no such file or folder
 
-      iex> ExBurn.load("/no/such/file", device: :tpu)
-      ** (ExBurn.Error) device: there is no device :tpu; devices are [:cpu]
 
   """
   @spec load(Path.t(), keyword()) :: Model.t()
@@ -616,8 +614,6 @@ defmodule ExBurn do
       iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.dense(1) |> ExBurn.compile()
       iex> ExBurn.to_device(model, :cpu).device
       :cpu
-      iex> ExBurn.to_device(model, :tpu)
-      ** (ExBurn.Error) device: there is no device :tpu; devices are [:cpu]
 
   """
   @spec to_device(Model.t(), Device.t()) :: Model.t()

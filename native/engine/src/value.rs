@@ -6,9 +6,9 @@
 
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::{BoolTensor, IndexingUpdateOp};
+use burn_backend::{AutodiffBackend, BoolDType, Scalar, Shape, Slice, TensorData, TensorMetadata};
 #[cfg(feature = "gpu")]
 use burn_cubecl::tensor::CubeTensor;
-use burn_backend::{AutodiffBackend, BoolDType, Scalar, Shape, Slice, TensorData, TensorMetadata};
 use burn_dispatch::{BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
 use burn_flex::FlexTensor;
 use burn_std::Bytes;

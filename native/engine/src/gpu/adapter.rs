@@ -75,6 +75,16 @@ impl Adapter {
         Ok(usize::try_from(self.client()?.properties().memory.max_page_size).unwrap_or(usize::MAX))
     }
 
+    /// Waits until all that was asked of the GPU is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adapter::client`], and [`Error::Invalid`] when the GPU failed.
+    pub fn wait(&self) -> Result<()> {
+        let done = burn_std::future::block_on(self.client()?.sync());
+        done.map_err(|error| Error::invalid("device", format!("the GPU failed: {error}")))
+    }
+
     /// Burn's name of the GPU.
     pub(crate) fn device(&self) -> CubeDevice {
         found()[self.0].device.clone()

@@ -14,7 +14,8 @@ use crate::value::Value;
 /// The result, where the operation is one of these, of elements that need no cast.
 pub(super) fn run(call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let out = call.out()?;
-    let elements = if matches!(call.op, Op::PutSlice) { &call.inputs[..call.inputs.len().min(2)] } else { &call.inputs };
+    let elements =
+        if matches!(call.op, Op::PutSlice) { &call.inputs[..call.inputs.len().min(2)] } else { &call.inputs };
     if out.dtype.is_complex() || elements.iter().any(|value| value.dtype() != out.dtype) {
         return Ok(None);
     }

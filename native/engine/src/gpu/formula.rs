@@ -86,7 +86,13 @@ impl Formula {
     }
 
     /// The element at a place if it is inside, else a number.
-    pub(crate) fn load_inside(&mut self, operand: usize, at: Option<usize>, inside: Option<usize>, other: u32) -> usize {
+    pub(crate) fn load_inside(
+        &mut self,
+        operand: usize,
+        at: Option<usize>,
+        inside: Option<usize>,
+        other: u32,
+    ) -> usize {
         let at = at.unwrap_or_else(|| self.literal(0));
         let Some(inside) = inside else { return self.load(operand, at) };
         let first = self.literal(0);

@@ -120,7 +120,8 @@ impl Work<'_> {
             }
         };
         let merged = Merged::new(&self.shape, &self.operands, &self.steps);
-        let strides = matches!(write, Write::Strided(_)).then(|| self.operands.pop().zip(merged.strides.last().cloned()));
+        let strides =
+            matches!(write, Write::Strided(_)).then(|| self.operands.pop().zip(merged.strides.last().cloned()));
         let (mut layout, mut region) = merged.region(&self, [len, 1, 1, 1]);
         region.write = write;
         if let Some(Some((operand, strides))) = strides {
@@ -140,7 +141,9 @@ impl Work<'_> {
         let results = outputs.iter().map(buffer).collect();
         // SAFETY: the kernel reads and writes inside of the buffers: addresses come from their shapes, and their number from the
         // results'.
-        unsafe { region::map_region::launch_unchecked(client, count, dim, inputs, results, words(client, &layout), region) };
+        unsafe {
+            region::map_region::launch_unchecked(client, count, dim, inputs, results, words(client, &layout), region)
+        };
         Ok(())
     }
 

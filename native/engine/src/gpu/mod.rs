@@ -5,14 +5,15 @@
 mod adapter;
 mod conv;
 pub mod fallback;
-mod formula;
 mod fill;
+mod formula;
 mod gather;
 mod kernel;
 mod launch;
 mod movement;
 mod product;
 mod reduce;
+mod staged;
 mod step;
 mod transfer;
 mod window;
@@ -94,7 +95,8 @@ fn created(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         let work = Work { adapter, shape: out.shape.clone(), operands: vec![], steps, results, types: call.outputs };
         return work.run().map(Some);
     }
-    let call = Call { op: call.op, inputs: vec![], outputs: call.outputs, nested: &[], tape: None, device: &Device::Cpu };
+    let call =
+        Call { op: call.op, inputs: vec![], outputs: call.outputs, nested: &[], tape: None, device: &Device::Cpu };
     let results = crate::ops::run(call)?;
     results.into_iter().map(|value| upload(value, adapter)).collect::<Result<_>>().map(Some)
 }
@@ -112,15 +114,18 @@ fn elementwise(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> 
     }
     let out = call.out()?;
     let inputs: Vec<TensorType> = call.inputs.iter().map(Value::ty).collect();
-    let instruction = Instruction { op: call.op.clone(), inputs: (0..inputs.len()).collect(), outputs: vec![out.clone()] };
+    let instruction =
+        Instruction { op: call.op.clone(), inputs: (0..inputs.len()).collect(), outputs: vec![out.clone()] };
     let program = Program { outputs: vec![inputs.len()], inputs, instructions: vec![instruction] };
     let Some((steps, results)) = writer::write(&program) else { return Ok(None) };
-    let operands: Option<Vec<Operand>> = call.inputs.iter().map(|value| Operand::broadcast(value, &out.shape)).collect();
+    let operands: Option<Vec<Operand>> =
+        call.inputs.iter().map(|value| Operand::broadcast(value, &out.shape)).collect();
     let Some(operands) = operands else { return Ok(None) };
     Work { adapter, shape: out.shape.clone(), operands, steps, results, types: call.outputs }.run().map(Some)
 }
 
-/// A region of several operations as one kernel where it is elementwise, else step by step.
+/// A region of several operations as one kernel where it is elementwise, one for each fold where rows are folded, else step by
+/// step.
 fn fused(attrs: &Fused, call: &mut Call<'_>, adapter: Adapter) -> Result<Vec<Value>> {
     let buffers = call.inputs.len() + call.outputs.len() + 1;
     let fits = buffers <= adapter.client()?.properties().hardware.max_bindings as usize;
@@ -132,7 +137,10 @@ fn fused(attrs: &Fused, call: &mut Call<'_>, adapter: Adapter) -> Result<Vec<Val
         Some(((steps, results), operands)) => {
             Work { adapter, shape: attrs.shape.clone(), operands, steps, results, types: call.outputs }.run()
         }
-        None => body(call),
+        None => match staged::run(attrs, call, adapter)? {
+            Some(results) => Ok(results),
+            None => body(call),
+        },
     }
 }
 
@@ -143,7 +151,8 @@ fn placed(attrs: &Fused, value: &Value, extent: Extent) -> Option<Operand> {
         Extent::One => Some(Operand { tensor, start: 0, strides: vec![0; attrs.shape.len()] }),
         Extent::Row => {
             let rows = attrs.shape.len() - attrs.row_axes;
-            let lines = transfer::reshaped(value, value.dtype(), &[&attrs.shape[..rows], &vec![1; attrs.row_axes]].concat())?;
+            let lines =
+                transfer::reshaped(value, value.dtype(), &[&attrs.shape[..rows], &vec![1; attrs.row_axes]].concat())?;
             Operand::broadcast(&lines, &attrs.shape)
         }
     }

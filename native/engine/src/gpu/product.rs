@@ -24,7 +24,8 @@ pub(super) fn dot(attrs: &Dot, call: &Call<'_>, adapter: Adapter) -> Result<Opti
     }
     let left = Axes::new(lhs, &attrs.lhs_batch, &attrs.lhs_contract);
     let right = Axes::new(rhs, &attrs.rhs_batch, &attrs.rhs_contract);
-    if left.lengths(left.batch) != right.lengths(right.batch) || left.lengths(left.contract) != right.lengths(right.contract)
+    if left.lengths(left.batch) != right.lengths(right.batch)
+        || left.lengths(left.contract) != right.lengths(right.contract)
     {
         return Err(call.invalid(format!("{} and {} differ on the axes that {attrs:?} pairs", lhs.ty(), rhs.ty())));
     }
@@ -86,7 +87,12 @@ fn matrices(
 }
 
 /// The operand as `[batch, rows, columns]`.
-fn matrix(axes: &Axes<'_>, value: &Value, [rows, columns]: [&[usize]; 2], adapter: Adapter) -> Result<Option<CubeTensor>> {
+fn matrix(
+    axes: &Axes<'_>,
+    value: &Value,
+    [rows, columns]: [&[usize]; 2],
+    adapter: Adapter,
+) -> Result<Option<CubeTensor>> {
     let sizes = [axes.len(axes.batch), axes.len(rows), axes.len(columns)];
     let in_order = |order: &[usize]| order.iter().copied().eq(0..value.rank());
     let straight = [axes.batch, rows, columns].concat();
@@ -129,14 +135,17 @@ fn folded(
     };
     let zeros = |count: usize| vec![0isize; count];
     let (m, n) = (left.free.len(), right.free.len());
-    let a_strides = [left.strides(left.batch), left.strides(&left.free), zeros(n), left.strides(left.contract)].concat();
-    let b_strides = [right.strides(right.batch), zeros(m), right.strides(&right.free), right.strides(right.contract)].concat();
+    let a_strides =
+        [left.strides(left.batch), left.strides(&left.free), zeros(n), left.strides(left.contract)].concat();
+    let b_strides =
+        [right.strides(right.batch), zeros(m), right.strides(&right.free), right.strides(right.contract)].concat();
     let operands = vec![
         Operand { tensor: a.clone(), start: 0, strides: a_strides },
         Operand { tensor: b.clone(), start: 0, strides: b_strides },
     ];
     let kept = left.batch.len() + m + n;
-    let shape = [left.lengths(left.batch), left.lengths(&left.free), right.lengths(&right.free), left.lengths(left.contract)];
+    let shape =
+        [left.lengths(left.batch), left.lengths(&left.free), right.lengths(&right.free), left.lengths(left.contract)];
     let steps = vec![Step::Two(times, 0, 1)];
     let types = std::slice::from_ref(out);
     let work = Work { adapter, shape: shape.concat(), operands, steps, results: vec![2], types };

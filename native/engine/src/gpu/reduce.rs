@@ -21,8 +21,7 @@ pub(super) fn run(attrs: &Reduce, call: &Call<'_>, adapter: Adapter) -> Result<O
     let is_folded = |axis: &usize| attrs.axes.as_ref().is_none_or(|axes| axes.contains(axis));
     let (folded, kept): (Vec<usize>, Vec<usize>) = (0..shape.len()).partition(is_folded);
     let order = [&kept[..], &folded[..]].concat();
-    let operand =
-        Operand { tensor: tensor.clone(), start: 0, strides: order.iter().map(|&axis| own[axis]).collect() };
+    let operand = Operand { tensor: tensor.clone(), start: 0, strides: order.iter().map(|&axis| own[axis]).collect() };
     let results = vec![steps.len()];
     let shape = order.iter().map(|&axis| shape[axis]).collect();
     let types = std::slice::from_ref(out);
@@ -69,7 +68,6 @@ pub(super) fn settled(sum: Value, out: &TensorType, adapter: Adapter) -> Result<
     };
     let types = std::slice::from_ref(out);
     let steps = vec![Step::One(function, 0)];
-    let work =
-        Work { adapter, shape: out.shape.clone(), operands: vec![operand], steps, results: vec![1], types };
+    let work = Work { adapter, shape: out.shape.clone(), operands: vec![operand], steps, results: vec![1], types };
     Ok(work.run()?.pop().unwrap_or(sum))
 }

@@ -138,7 +138,6 @@ pub(crate) struct Region {
     pub(crate) rank: usize,
 }
 
-
 impl Region {
     /// Whether an element needs to know its place along the axes.
     pub(crate) fn asks_places(&self) -> bool {

@@ -8,7 +8,7 @@ use super::movement::strides;
 use super::reduce::{folding, settled};
 use crate::error::Result;
 use crate::ops::Call;
-use crate::program::{Windows, WindowReduce};
+use crate::program::{WindowReduce, Windows};
 use crate::value::Value;
 
 /// The fold, where there is a kernel for it.

@@ -25,7 +25,8 @@ pub(crate) struct Writer {
 /// The steps of `program`, whose operations are all elementwise, and the values that are its results; `None` where there is one
 /// that the GPU has no function for.
 pub(crate) fn write(program: &Program) -> Option<(Vec<Step>, Vec<usize>)> {
-    let values: Option<Vec<Known>> = program.inputs.iter().enumerate().map(|(value, ty)| known(value, ty.dtype)).collect();
+    let values: Option<Vec<Known>> =
+        program.inputs.iter().enumerate().map(|(value, ty)| known(value, ty.dtype)).collect();
     let mut writer = Writer { values: values?, inputs: program.inputs.len(), steps: Vec::new() };
     for instruction in &program.instructions {
         let value = writer.instruction(instruction)?;

@@ -133,19 +133,14 @@ pub(crate) fn expm1(x: f32, zero: u32) -> f32 {
 pub(crate) fn tanh(x: f32, zero: u32) -> f32 {
     let size = x.abs();
     let square = x * x;
-    let curve = polynomial(
-        square,
-        comptime!(c(&[-0.333_332_8, 0.133_314_06, -0.053_736_515, 0.020_628_167, -0.005_692_296])),
-    );
+    let curve =
+        polynomial(square, comptime!(c(&[-0.333_332_8, 0.133_314_06, -0.053_736_515, 0.020_628_167, -0.005_692_296])));
     let small = fma(x * square, curve, x);
     let held = select(size > 10.0f32, 10.0f32.runtime(), size);
     let k = nearest(held * comptime!(2.0 * LOG2_E).runtime());
     let r = held - kept(k * comptime!(0.5 * LN_2).runtime(), zero);
     let power = power(i32::cast_from(k));
-    let slope = polynomial(
-        r,
-        comptime!(c(&[2.0, 1.999_999_8, 1.333_321, 0.666_688_7, 0.267_830_88, 0.088_611_92])),
-    );
+    let slope = polynomial(r, comptime!(c(&[2.0, 1.999_999_8, 1.333_321, 0.666_688_7, 0.267_830_88, 0.088_611_92])));
     let large = 1.0f32 - 2.0f32 / fma(power, fma(r, slope, 1.0f32), 1.0f32);
     let y = select(size < 0.625f32, small, select(x < 0.0f32, -large, large));
     select(is_nan(x), x, y)
@@ -259,8 +254,7 @@ fn turned(x: f32, zero: u32, #[comptime] more: u32) -> f32 {
     let sin_curve =
         polynomial(square, comptime!(c(&[-0.166_666_67, 0.008_333_379, -0.000_198_530_64, 2.832_510_7e-6])));
     let sin = fma(r * square, sin_curve, r);
-    let cos_curve =
-        polynomial(square, comptime!(c(&[-0.5, 0.041_666_646, -0.001_388_730_8, 2.443_210_2e-5])));
+    let cos_curve = polynomial(square, comptime!(c(&[-0.5, 0.041_666_646, -0.001_388_730_8, 2.443_210_2e-5])));
     let cos = fma(square, cos_curve, 1.0f32);
     let turn = low + more;
     let y = select((turn & 1u32) == 0u32, sin, cos);

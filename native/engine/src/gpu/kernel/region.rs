@@ -42,12 +42,7 @@ pub(crate) fn map_region(
 
 /// The only result of a region for an element.
 #[cube]
-pub(crate) fn value(
-    operands: &Sequence<Box<[u32]>>,
-    layout: &[u32],
-    number: u32,
-    #[comptime] region: Region,
-) -> u32 {
+pub(crate) fn value(operands: &Sequence<Box<[u32]>>, layout: &[u32], number: u32, #[comptime] region: Region) -> u32 {
     let places = places(layout, number, comptime!(region.clone()));
     let values = values(operands, &places, layout, number, comptime!(region.clone()));
     *values.index(comptime!(region.results[0]))
@@ -71,7 +66,8 @@ fn values(
     }
     #[unroll]
     for i in 0..region.steps.len() {
-        let value = step(operands, &values, places, number, layout[ZERO], comptime!(region.steps[i]), comptime!(region.rank));
+        let value =
+            step(operands, &values, places, number, layout[ZERO], comptime!(region.steps[i]), comptime!(region.rank));
         values.push(value);
     }
     values
@@ -95,7 +91,13 @@ fn places(layout: &[u32], number: u32, #[comptime] region: Region) -> Sequence<u
 
 /// Where the operand's element lies.
 #[cube]
-fn address(places: &Sequence<u32>, layout: &[u32], number: u32, #[comptime] read: Read, #[comptime] rank: usize) -> u32 {
+fn address(
+    places: &Sequence<u32>,
+    layout: &[u32],
+    number: u32,
+    #[comptime] read: Read,
+    #[comptime] rank: usize,
+) -> u32 {
     match read {
         Read::Each => number,
         Read::Same | Read::Loaded => 0u32.runtime(),
@@ -135,8 +137,6 @@ fn step(
             let operand = operands.index(from);
             operand[*values.index(at) as usize]
         }
-        Step::Select(condition, x, y) => {
-            select(*values.index(condition) != 0u32, *values.index(x), *values.index(y))
-        }
+        Step::Select(condition, x, y) => select(*values.index(condition) != 0u32, *values.index(x), *values.index(y)),
     }
 }
