@@ -4,6 +4,9 @@
 //! operations in [`crate::ops`] are written once for both. They also hide that a complex tensor is, for Burn, a float
 //! tensor with one more axis, the last, for the real and the imaginary part.
 
+#[cfg(feature = "gpu")]
+use std::sync::Arc;
+
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::{BoolTensor, IndexingUpdateOp};
 use burn_backend::{AutodiffBackend, BoolDType, Scalar, Shape, Slice, TensorData, TensorMetadata};
@@ -27,15 +30,26 @@ pub const BOOL: BoolDType = BoolDType::Native;
 #[derive(Clone, Debug)]
 pub struct Value {
     dtype: Type,
-    tensor: DispatchTensor,
+    memory: Memory,
+}
+
+/// Where the elements are.
+#[derive(Clone, Debug)]
+enum Memory {
+    /// Where Burn's operations and ours on the CPU find them.
+    Burn(DispatchTensor),
+    /// On a GPU, for the kernels of [`gpu`] alone.
+    #[cfg(feature = "gpu")]
+    Gpu(Arc<CubeTensor>),
 }
 
 /// Calls the float operation or the integer operation of Burn, whichever the value's storage asks for.
 macro_rules! by_class {
     ($value:expr, $float:expr, $int:expr) => {{
         let value = $value;
-        let tensor = if value.dtype.storage().is_float() { $float(value.tensor) } else { $int(value.tensor) };
-        Value::new(value.dtype, tensor)
+        let dtype = value.dtype;
+        let tensor = if dtype.storage().is_float() { $float(value.into_tensor()) } else { $int(value.into_tensor()) };
+        Value::new(dtype, tensor)
     }};
 }
 
@@ -45,7 +59,13 @@ impl Value {
         if !dtype.is_float() {
             tensor.autodiff = DispatchAutodiffContext::Disabled;
         }
-        Self { dtype, tensor }
+        Self { dtype, memory: Memory::Burn(tensor) }
+    }
+
+    /// Wraps the memory of a GPU that holds elements of `dtype`, as they are there.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn on_gpu(dtype: Type, tensor: CubeTensor) -> Self {
+        Self { dtype, memory: Memory::Gpu(Arc::new(tensor)) }
     }
 
     /// A tensor of `ty` from its row-major little-endian bytes. A sub-byte integer takes a byte, whose low bits count.
@@ -82,7 +102,7 @@ impl Value {
         } else {
             Dispatch::int_from_data(data, &device.burn())
         };
-        Self { dtype, tensor }
+        Self { dtype, memory: Memory::Burn(tensor) }
     }
 
     /// A tensor of `ty` with every element equal to `number` (wrapped into integers, rounded into floats).
@@ -103,7 +123,7 @@ impl Value {
 
     /// Length of each axis.
     pub fn shape(&self) -> Vec<usize> {
-        let mut shape = self.tensor.shape().to_vec();
+        let mut shape = self.stored().to_vec();
         shape.truncate(self.rank());
         shape
     }
@@ -121,14 +141,23 @@ impl Value {
         self.dtype == ty.dtype && self.has_shape(&ty.shape)
     }
 
+    /// The shape in memory.
+    fn stored(&self) -> Shape {
+        match &self.memory {
+            Memory::Burn(tensor) => tensor.shape(),
+            #[cfg(feature = "gpu")]
+            Memory::Gpu(tensor) => tensor.meta.shape().clone(),
+        }
+    }
+
     /// Number of axes.
     pub fn rank(&self) -> usize {
-        self.tensor.rank() - usize::from(self.dtype.is_complex())
+        self.stored().len() - usize::from(self.dtype.is_complex())
     }
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        let numbers = self.tensor.shape().num_elements();
+        let numbers = self.stored().num_elements();
         if self.dtype.is_complex() { numbers / 2 } else { numbers }
     }
 
@@ -176,20 +205,36 @@ impl Value {
     /// The memory of a GPU, whose elements are those of the type there. `None` on the CPU and while tracked by autodiff.
     #[cfg(feature = "gpu")]
     pub(crate) fn cube(&self) -> Option<&CubeTensor> {
-        match &self.tensor.kind {
-            DispatchTensorKind::Cube(BackendTensor::Float(t) | BackendTensor::Int(t)) => Some(t),
-            _ => None,
+        match &self.memory {
+            Memory::Gpu(tensor) => Some(tensor),
+            Memory::Burn(_) => None,
         }
     }
 
     /// Burn's handle.
+    ///
+    /// # Panics
+    ///
+    /// On a GPU, where Burn's operations do not run.
     pub fn tensor(&self) -> &DispatchTensor {
-        &self.tensor
+        match &self.memory {
+            Memory::Burn(tensor) => tensor,
+            #[cfg(feature = "gpu")]
+            Memory::Gpu(_) => panic!("{} is on a GPU, where Burn's operations do not run", self.ty()),
+        }
     }
 
     /// Burn's handle, giving up this value.
+    ///
+    /// # Panics
+    ///
+    /// As [`Value::tensor`].
     pub fn into_tensor(self) -> DispatchTensor {
-        self.tensor
+        match self.memory {
+            Memory::Burn(tensor) => tensor,
+            #[cfg(feature = "gpu")]
+            Memory::Gpu(_) => panic!("{} is on a GPU, where Burn's operations do not run", self.ty()),
+        }
     }
 
     /// The row-major little-endian bytes; no copy is made when the memory is contiguous and not shared.
@@ -211,9 +256,9 @@ impl Value {
     pub fn into_data(self) -> Result<TensorData> {
         let this = self.to_device(&Device::Cpu)?;
         let data = if this.dtype.storage().is_float() {
-            burn_backend::read_sync(Dispatch::float_into_data(this.tensor))
+            burn_backend::read_sync(Dispatch::float_into_data(this.into_tensor()))
         } else {
-            burn_backend::read_sync(Dispatch::int_into_data(this.tensor))
+            burn_backend::read_sync(Dispatch::int_into_data(this.into_tensor()))
         };
         data.map_err(|e| Error::invalid("to_binary", format!("{e:?}")))
     }
@@ -221,20 +266,22 @@ impl Value {
     /// The memory as the CPU backend keeps it: shared, possibly strided. `None` on other devices and while tracked by
     /// autodiff.
     pub fn flex(&self) -> Option<&FlexTensor> {
-        match &self.tensor.kind {
-            DispatchTensorKind::Flex(BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t)) => {
-                Some(t)
-            }
+        let Memory::Burn(DispatchTensor { kind: DispatchTensorKind::Flex(tensor), .. }) = &self.memory else {
+            return None;
+        };
+        match tensor {
+            BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t) => Some(t),
             _ => None,
         }
     }
 
     /// [`flex`](Self::flex) for writing.
     pub fn flex_mut(&mut self) -> Option<&mut FlexTensor> {
-        match &mut self.tensor.kind {
-            DispatchTensorKind::Flex(BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t)) => {
-                Some(t)
-            }
+        let Memory::Burn(DispatchTensor { kind: DispatchTensorKind::Flex(tensor), .. }) = &mut self.memory else {
+            return None;
+        };
+        match tensor {
+            BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t) => Some(t),
             _ => None,
         }
     }
@@ -281,13 +328,9 @@ impl Value {
     pub fn from_flex(dtype: Type, tensor: FlexTensor) -> Self {
         let float = dtype.storage().is_float();
         let tensor = if float { BackendTensor::Float(tensor) } else { BackendTensor::Int(tensor) };
-        Self {
-            dtype,
-            tensor: DispatchTensor {
-                kind: DispatchTensorKind::Flex(tensor),
-                autodiff: DispatchAutodiffContext::Disabled,
-            },
-        }
+        let kind = DispatchTensorKind::Flex(tensor);
+        let tensor = DispatchTensor { kind, autodiff: DispatchAutodiffContext::Disabled };
+        Self { dtype, memory: Memory::Burn(tensor) }
     }
 
     /// One element as a real number, for scalars that steer the host.
@@ -303,7 +346,7 @@ impl Value {
 
     /// The value outside of autodiff, sharing memory.
     pub fn untracked(&self) -> Self {
-        match self.tensor.autodiff {
+        match self.tensor().autodiff {
             DispatchAutodiffContext::Disabled => self.clone(),
             _ => by_class!(self.clone(), Dispatch::inner, Dispatch::int_inner),
         }
@@ -374,7 +417,7 @@ impl Value {
     /// With the ranges `slices` replaced by `part`.
     pub fn slice_assign(self, slices: &[Slice], part: Self) -> Self {
         let slices = self.stored_slices(slices);
-        let part = part.tensor;
+        let part = part.into_tensor();
         by_class!(self, |t| Dispatch::float_slice_assign(t, &slices, part.clone()), |t| Dispatch::int_slice_assign(
             t,
             &slices,
@@ -394,7 +437,7 @@ impl Value {
         {
             return taken;
         }
-        let places = places.tensor;
+        let places = places.into_tensor();
         by_class!(self, |t| Dispatch::float_select(t, axis, places.clone()), |t| Dispatch::int_select(
             t,
             axis,
@@ -404,7 +447,7 @@ impl Value {
 
     /// With the slices at `places` along `axis` changed by those of `updates`.
     pub(crate) fn select_assign(self, axis: usize, places: Self, updates: Self, how: IndexingUpdateOp) -> Self {
-        let (places, updates) = (places.tensor, updates.tensor);
+        let (places, updates) = (places.into_tensor(), updates.into_tensor());
         by_class!(self, |t| Dispatch::float_select_assign(t, axis, places.clone(), updates.clone(), how), |t| {
             Dispatch::int_select_assign(t, axis, places.clone(), updates.clone(), how)
         })
@@ -412,7 +455,7 @@ impl Value {
 
     /// The element of `axis` that `places` names, for each element of `places`.
     pub(crate) fn gather(self, axis: usize, places: Self) -> Self {
-        let places = self.stored_places(places).tensor;
+        let places = self.stored_places(places).into_tensor();
         by_class!(self, |t| Dispatch::float_gather(axis, t, places.clone()), |t| Dispatch::int_gather(
             axis,
             t,
@@ -441,15 +484,15 @@ impl Value {
         }
         // Some are tracked by autodiff.
         let dtype = parts[0].dtype;
-        let tensors = parts.into_iter().map(|p| p.tensor).collect();
+        let tensors = parts.into_iter().map(|p| p.into_tensor()).collect();
         let cat = if dtype.storage().is_float() { Dispatch::float_cat } else { Dispatch::int_cat };
         let tensor = cat(tensors, axis);
-        Self { dtype, tensor }
+        Self { dtype, memory: Memory::Burn(tensor) }
     }
 
     /// `on_true` where `mask` holds, this value elsewhere; all of one shape.
     pub fn mask_where(self, mask: BoolTensor<Dispatch>, on_true: Self) -> Self {
-        let (mask, on_true) = (self.stored_mask(mask), on_true.tensor);
+        let (mask, on_true) = (self.stored_mask(mask), on_true.into_tensor());
         by_class!(self, |t| Dispatch::float_mask_where(t, mask.clone(), on_true.clone()), |t| Dispatch::int_mask_where(
             t,
             mask.clone(),
@@ -473,11 +516,13 @@ impl Value {
         let truth = match dtype {
             // The bits of -0.0 are not 0.
             Type::F8 | Type::F8E4M3FN => {
-                let size = Dispatch::bitwise_and_scalar(self.tensor, Scalar::Int(0x7f));
+                let size = Dispatch::bitwise_and_scalar(self.into_tensor(), Scalar::Int(0x7f));
                 Dispatch::int_not_equal_elem(size, Scalar::Int(0), BOOL)
             }
-            _ if dtype.storage().is_float() => Dispatch::float_not_equal_elem(self.tensor, Scalar::Float(0.0), BOOL),
-            _ => Dispatch::int_not_equal_elem(self.tensor, Scalar::Int(0), BOOL),
+            _ if dtype.storage().is_float() => {
+                Dispatch::float_not_equal_elem(self.into_tensor(), Scalar::Float(0.0), BOOL)
+            }
+            _ => Dispatch::int_not_equal_elem(self.into_tensor(), Scalar::Int(0), BOOL),
         };
         if !dtype.is_complex() {
             return truth;

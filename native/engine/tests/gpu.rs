@@ -84,7 +84,7 @@ fn same(device: &Device, op: &Op, inputs: &[Value], out: TensorType, units: f64)
 #[test]
 fn small_halves() {
     let Some((_turn, device)) = gpu() else { return };
-    let sizes = [1e-9f32, 2.9e-8, 3.0e-8, 4.4e-8, 8.9e-8, 5.5e-6, 6.0975552e-5, 6.1e-5, 65519.9, 65520.0];
+    let sizes = [1e-9f32, 2.9e-8, 3.0e-8, 4.4e-8, 8.9e-8, 5.5e-6, 6.097_555e-5, 6.1e-5, 65519.9, 65520.0];
     let bytes = sizes.into_iter().flat_map(f32::to_le_bytes).collect();
     let x = Value::from_bytes(&TensorType::new(Type::F32, [10]), bytes, &Device::Cpu).unwrap();
     same(&device, &Op::Cast, &[x], TensorType::new(Type::F16, [10]), 0.0);
@@ -163,7 +163,7 @@ fn functions_of_integers() {
         }
         for op in [Unary::Abs, Unary::Negate, Unary::Sign, Unary::BitwiseNot, Unary::LogicalNot] {
             let out = if op == Unary::LogicalNot { Type::U8 } else { dtype };
-            same(&device, &Op::Unary(op), &[a.clone()], TensorType::new(out, [300]), 0.0);
+            same(&device, &Op::Unary(op), std::slice::from_ref(&a), TensorType::new(out, [300]), 0.0);
         }
     }
     let (a, b) = (value(Type::U32, &[300], 1), ops::cast(value(Type::U8, &[300], 2), Type::U32).unwrap());
@@ -202,10 +202,10 @@ fn movements() {
         let x = value(dtype, &[4, 5, 6], 1);
         let of = |shape: &[usize]| TensorType::new(dtype, shape);
         let axes = |axes: &[usize]| Axes { axes: axes.to_vec() };
-        same(&device, &Op::Reshape, &[x.clone()], of(&[2, 60]), 0.0);
-        same(&device, &Op::Transpose(axes(&[2, 0, 1])), &[x.clone()], of(&[6, 4, 5]), 0.0);
-        same(&device, &Op::Reverse(axes(&[0, 2])), &[x.clone()], of(&[4, 5, 6]), 0.0);
-        same(&device, &Op::Broadcast(axes(&[1, 2, 3])), &[x.clone()], of(&[3, 4, 5, 6]), 0.0);
+        same(&device, &Op::Reshape, std::slice::from_ref(&x), of(&[2, 60]), 0.0);
+        same(&device, &Op::Transpose(axes(&[2, 0, 1])), std::slice::from_ref(&x), of(&[6, 4, 5]), 0.0);
+        same(&device, &Op::Reverse(axes(&[0, 2])), std::slice::from_ref(&x), of(&[4, 5, 6]), 0.0);
+        same(&device, &Op::Broadcast(axes(&[1, 2, 3])), std::slice::from_ref(&x), of(&[3, 4, 5, 6]), 0.0);
         let slice = Slice { starts: vec![1, 0, 2], lengths: vec![3, 5, 4], strides: vec![2, 3, 1] };
         same(&device, &Op::Slice(slice), &[x], of(&[2, 2, 4]), 0.0);
     }
@@ -278,7 +278,7 @@ fn windows() {
         let out = TensorType::new(dtype, [3, (17 + 3 - 5) / 2 + 1, 13 + 2 - 4 + 1]);
         for fold in [Fold::Sum, Fold::Max, Fold::Min] {
             let op = Op::WindowReduce(WindowReduce { fold, windows: windows.clone() });
-            same(&device, &op, &[x.clone()], out.clone(), 2.0);
+            same(&device, &op, std::slice::from_ref(&x), out.clone(), 2.0);
         }
     }
 }

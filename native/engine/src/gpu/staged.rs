@@ -29,6 +29,9 @@ pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Op
     Ok(Some(results))
 }
 
+/// Steps, which value of theirs is meant, and their operands.
+type Written = (Vec<Step>, usize, Vec<Operand>);
+
 /// The values of a region that are in memory, and how many elements each value has.
 struct Stages<'a> {
     attrs: &'a Fused,
@@ -97,7 +100,7 @@ impl<'a> Stages<'a> {
     }
 
     /// The steps from values in memory to a value, in a region of `shape`: all of this one, or one element for each row.
-    fn written(&self, id: usize, shape: &[usize]) -> Result<Option<(Vec<Step>, usize, Vec<Operand>)>> {
+    fn written(&self, id: usize, shape: &[usize]) -> Result<Option<Written>> {
         let (program, read) = self.slice(id);
         let most = self.adapter.client()?.properties().hardware.max_bindings as usize;
         if read.len() + 2 > most {

@@ -5,7 +5,6 @@
 
 use burn_backend::{DType, Shape};
 use burn_cubecl::tensor::CubeTensor;
-use burn_dispatch::{BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
 use burn_std::Bytes;
 
 use super::Adapter;
@@ -96,9 +95,7 @@ fn burn_type(word: Type) -> DType {
 
 /// A value over a contiguous tensor of a GPU that holds elements of `dtype`.
 pub(crate) fn from_cube(dtype: Type, tensor: CubeTensor) -> Value {
-    let tensor = if tensor.dtype.is_float() { BackendTensor::Float(tensor) } else { BackendTensor::Int(tensor) };
-    let kind = DispatchTensorKind::Cube(tensor);
-    Value::new(dtype, DispatchTensor { kind, autodiff: DispatchAutodiffContext::Disabled })
+    Value::on_gpu(dtype, tensor)
 }
 
 /// The same elements under another shape.

@@ -13,7 +13,7 @@ const LN_2: f32 = std::f32::consts::LN_2;
 /// What one more in the exponent adds to the bits of a number.
 const STEP: f32 = 8_388_608.0;
 /// pi / 2 in four parts, of which the first three have 8 bits: their products with a number of 16 bits are exact.
-const QUARTER: [f32; 4] = [1.5703125, 0.0004825592041015625, 1.2665987014770508e-06, 9.920935796805404e-10];
+const QUARTER: [f32; 4] = [1.570_312_5, 0.000_482_559_2, 1.266_598_7e-6, 9.920_936e-10];
 
 /// The bits of infinity.
 const INFINITY: u32 = 0x7f80_0000;
@@ -76,7 +76,7 @@ fn c(numbers: &[f32]) -> Vec<u32> {
 /// What is left of `x` after `k` times ln 2.
 #[cube]
 fn after_powers(x: f32, k: f32, zero: u32) -> f32 {
-    fma(k, 2.121_944_4e-4f32, kept(x - kept(k * 0.693_359_375f32, zero), zero))
+    fma(k, 2.121_944_4e-4f32, kept(x - kept(k * 0.693_359_4f32, zero), zero))
 }
 
 /// The integer nearest to `x`.
@@ -201,7 +201,7 @@ fn logarithm(t: f32, exponent: f32, zero: u32) -> f32 {
     );
     // ln 2 in two parts, of which the first has 9 bits: its product is exact.
     let low = fma(t * t, curve, exponent * -2.121_944_4e-4f32);
-    kept(t + low, zero) + kept(exponent * 0.693_359_375f32, zero)
+    kept(t + low, zero) + kept(exponent * 0.693_359_4f32, zero)
 }
 
 /// The exponent of `x`, in its place among the bits, that leaves a mantissa from 3/4 to 3/2.
@@ -240,16 +240,21 @@ pub(crate) fn log1p(x: f32, zero: u32) -> f32 {
     limits(x, y, -1.0)
 }
 
+/// What is left of `x` after a multiple.
+#[cube]
+fn less(x: f32, multiple: f32, #[comptime] of: f32, zero: u32) -> f32 {
+    kept(x - kept(multiple * of.runtime(), zero), zero)
+}
+
 /// The sine of `x` and so many quarters of a turn.
 #[cube]
 fn turned(x: f32, zero: u32, #[comptime] more: u32) -> f32 {
     let multiple = nearest(x * std::f32::consts::FRAC_2_PI);
     let low = u32::reinterpret(i32::cast_from(multiple));
-    let mut r = x;
-    #[unroll]
-    for part in 0..4usize {
-        r = kept(r - kept(multiple * comptime!(QUARTER[part]).runtime(), zero), zero);
-    }
+    let r = less(x, multiple, QUARTER[0], zero);
+    let r = less(r, multiple, QUARTER[1], zero);
+    let r = less(r, multiple, QUARTER[2], zero);
+    let r = less(r, multiple, QUARTER[3], zero);
     let square = r * r;
     let sin_curve =
         polynomial(square, comptime!(c(&[-0.166_666_67, 0.008_333_379, -0.000_198_530_64, 2.832_510_7e-6])));
