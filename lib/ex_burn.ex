@@ -114,6 +114,24 @@ defmodule ExBurn do
   def gpu?, do: devices() != [:cpu]
 
   @doc """
+  What `fun` answers on the default device; where that fails with `ExBurn.Error`, on the next of `devices/0`, the CPU last.
+
+  `fun` takes the device, or nothing; while it runs, `Nx`'s default backend makes tensors there. What failed is logged and told
+  by the event `[:ex_burn, :device, :failed]` with the metadata `:device` and `:error`. The error of the last device is raised.
+
+  ## Examples
+
+      iex> ExBurn.try_with_fallback(fn -> Nx.to_number(Nx.add(1, 2)) end)
+      3
+
+      iex> ExBurn.try_with_fallback(fn device -> device in ExBurn.devices() end)
+      true
+
+  """
+  @spec try_with_fallback((-> result) | (Device.t() -> result)) :: result when result: term()
+  defdelegate try_with_fallback(fun), to: Device
+
+  @doc """
   The maker's name of a device.
   """
   @spec device_name(Device.t()) :: String.t()

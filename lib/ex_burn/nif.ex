@@ -15,7 +15,7 @@ defmodule ExBurn.NIF do
   @external_resource "native/Cargo.lock"
 
   def panic_with(_message), do: not_loaded()
-  def devices, do: not_loaded()
+  def devices(_software?), do: not_loaded()
   def tensor_to_device(_tensor, _kind, _index), do: not_loaded()
   def fallbacks, do: not_loaded()
   def refuse_fallbacks(_refused), do: not_loaded()

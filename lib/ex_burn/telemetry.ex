@@ -36,6 +36,10 @@ defmodule ExBurn.Telemetry do
 
   Metadata: `:op`, its name in Nx, `:type`, that of its result, both strings, and `:device`, the GPU.
 
+  ## `[:ex_burn, :device, :failed]`
+
+  A function given to `ExBurn.try_with_fallback/1` failed on a device, and goes to the next. Metadata: `:device` and `:error`.
+
   ## `[:ex_burn, :train, :epoch]`
 
   An epoch of `ExBurn.fit/3` is over.

@@ -15,4 +15,12 @@ defmodule ExBurn.DeviceTest do
     assert total == 1024 * String.to_integer(String.trim(text))
     assert available in 1..total
   end
+
+  test "the error of the last device is raised, any other at once" do
+    assert_raise ExBurn.Error, ~r/^fold: no/, fn ->
+      ExBurn.try_with_fallback(fn -> raise ExBurn.Error, op: :fold, reason: "no" end)
+    end
+
+    assert_raise RuntimeError, fn -> ExBurn.try_with_fallback(fn -> raise "no" end) end
+  end
 end

@@ -5,6 +5,8 @@ defmodule ExBurn.GPUTest do
 
   use ExUnit.Case, async: false
 
+  import ExUnit.CaptureLog
+
   alias ExBurn.{Backend, Error}
   alias ExBurn.Defn.Compiler
 
@@ -164,6 +166,24 @@ defmodule ExBurn.GPUTest do
     ExBurn.configure!(fallback: :cpu)
     assert [number] = t |> Nx.acosh() |> Nx.to_flat_list()
     assert_in_delta number, 1.3169578969, 1.0e-6
+  end
+
+  test "what fails on a GPU is tried on the CPU", %{device: device} do
+    Application.put_env(:ex_burn, :device, :gpu)
+    on_exit(fn -> Application.delete_env(:ex_burn, :device) end)
+    ExBurn.configure!(fallback: :raise)
+    me = self()
+
+    fun = fn device ->
+      t = Nx.tensor([2.0])
+      send(me, {:tried, device, t.data.device})
+      t |> Nx.acosh() |> Nx.to_flat_list()
+    end
+
+    log = capture_log(fn -> assert [_number] = ExBurn.try_with_fallback(fun) end)
+    assert log =~ "failed, trying the next device: acosh: has no kernel"
+    assert_received {:tried, ^device, ^device}
+    assert_received {:tried, :cpu, :cpu}
   end
 
   test "random numbers are those of the CPU" do

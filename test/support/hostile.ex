@@ -56,8 +56,20 @@ defmodule ExBurn.Hostile do
       n when n in 12..13 -> tensor_call(world)
       14 -> program_call(world)
       15 -> file_call(world)
+      16 -> device_call(world)
       _ -> any_call(world)
     end
+  end
+
+  # Drivers of GPUs, which may be broken, are not loaded for this.
+  defp device_call(world) do
+    where = [Enum.random(["cpu", "abacus", "", <<255>>]), Enum.random([0, 0, 1, -1, nil])]
+
+    Enum.random([
+      {:tensor_to_device, [Enum.random(world.refs) | where]},
+      {:instruction_run_on, [operation(), inputs(world), outputs() | where]},
+      {:program_run_on, [world.executable, inputs(world), [] | where]}
+    ])
   end
 
   defp outcome({name, args}) do

@@ -26,19 +26,19 @@ defmodule ExBurn.Device.Probe do
   @variables ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "XDG_DATA_DIRS"]
 
   @doc """
-  Whether the GPUs of this machine, if there are any, can be used without harm.
+  Whether the GPUs of this machine, if there are any, can be used without harm; those that the CPU plays too if `software?`.
   """
-  @spec passed?() :: boolean()
-  def passed? do
+  @spec passed?(boolean()) :: boolean()
+  def passed?(software?) do
     case executable() do
       nil ->
         true
 
       erl ->
-        key = key()
+        key = key(software?)
 
         case remembered(key) do
-          nil -> erl |> try_out() |> remember(key)
+          nil -> erl |> try_out(software?) |> remember(key)
           verdict -> verdict
         end
     end
@@ -50,11 +50,11 @@ defmodule ExBurn.Device.Probe do
   end
 
   # What the answer depends on.
-  defp key do
+  defp key(software?) do
     drivers = for path <- Enum.flat_map(@drivers, &Path.wildcard/1), do: {path, mtime(path)}
     library = :code.which(NIF)
 
-    {Application.spec(:ex_burn, :vsn), mtime(library), drivers,
+    {Application.spec(:ex_burn, :vsn), mtime(library), software?, drivers,
      Enum.map(@variables, &System.get_env/1)}
   end
 
@@ -89,9 +89,9 @@ defmodule ExBurn.Device.Probe do
     verdict
   end
 
-  defp try_out(erl) do
+  defp try_out(erl, software?) do
     paths = for path <- :code.get_path(), do: ["-pa", List.to_string(path)]
-    code = "'#{__MODULE__}':child()."
+    code = "'#{__MODULE__}':child(#{software?})."
     args = ["-noshell", "-noinput"] ++ List.flatten(paths) ++ ["-eval", code]
     task = Task.async(fn -> System.cmd(erl, args, stderr_to_stdout: true) end)
 
@@ -111,9 +111,9 @@ defmodule ExBurn.Device.Probe do
 
   @doc false
   # Runs in the process of its own.
-  @spec child() :: no_return()
-  def child do
-    for {kind, index, name, _software?, _largest} <- Error.unwrap!(NIF.devices()),
+  @spec child(boolean()) :: no_return()
+  def child(software?) do
+    for {kind, index, name, _software?, _largest} <- Error.unwrap!(NIF.devices(software?)),
         kind != "cpu",
         {:error, error} <- [Device.smoke_test({String.to_atom(kind), index})] do
       IO.puts("#{kind} #{index} (#{name}): #{Exception.message(error)}")

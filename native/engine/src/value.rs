@@ -346,6 +346,10 @@ impl Value {
 
     /// The value outside of autodiff, sharing memory.
     pub fn untracked(&self) -> Self {
+        #[cfg(feature = "gpu")]
+        if self.cube().is_some() {
+            return self.clone();
+        }
         match self.tensor().autodiff {
             DispatchAutodiffContext::Disabled => self.clone(),
             _ => by_class!(self.clone(), Dispatch::inner, Dispatch::int_inner),

@@ -84,7 +84,7 @@ impl Resource for Lent {}
 /// The first `limit` elements, row-major; those of less than a byte packed, with zeros up to a whole byte.
 fn to_binary<'a>(env: Env<'a>, tensor: &Tensor, limit: usize) -> Result<Binary<'a>, NifError> {
     guard("to_binary", || {
-        let value = tensor.value("to_binary")?.head(limit);
+        let value = tensor.value("to_binary")?.to_device(&Device::Cpu)?.head(limit);
         let bytes = limit.min(value.len()) * value.dtype().size();
         match Memory::of(&value) {
             _ if is_packed(value.dtype()) => packed(env, value, bytes),

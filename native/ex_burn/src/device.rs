@@ -18,14 +18,22 @@ struct Found {
     largest: usize,
 }
 
-/// The devices that this build finds. Asking starts the drivers of GPUs.
+/// The devices that this build finds, which starts the GPUs among them; those that the processor plays if `software`.
 #[rustler::nif(schedule = "DirtyIo")]
-fn devices() -> Result<Vec<Found>, NifError> {
+fn devices(software: bool) -> Result<Vec<Found>, NifError> {
     guard("devices", || {
-        let all = Device::all();
+        let all: Vec<Device> = Device::all().into_iter().filter(|device| software || !is_software(device)).collect();
         let index = |number: usize| all[..number].iter().filter(|other| other.kind() == all[number].kind()).count();
         Ok(all.iter().enumerate().filter_map(|(number, device)| describe(device, index(number))).collect())
     })
+}
+
+fn is_software(device: &Device) -> bool {
+    match device {
+        Device::Cpu => false,
+        #[cfg(feature = "gpu")]
+        Device::Gpu(adapter) => adapter.is_software(),
+    }
 }
 
 /// A device; `None` if it does not start.
