@@ -8,7 +8,7 @@ mod fusion;
 mod hoisting;
 mod layout;
 pub mod patterns;
-mod writer;
+pub(crate) mod writer;
 
 use crate::error::{Error, Result};
 use crate::program::{Op, Program};
