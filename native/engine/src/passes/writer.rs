@@ -88,7 +88,7 @@ pub(super) fn rewrite(program: &Program, replace: fn(&mut Writer, &Instruction) 
 }
 
 /// How often each value is read, by instructions or as a result.
-fn reads(program: &Program) -> Vec<usize> {
+pub(super) fn reads(program: &Program) -> Vec<usize> {
     let mut reads = vec![0; program.value_types().len()];
     let by_instructions = program.instructions.iter().flat_map(|instruction| &instruction.inputs);
     by_instructions.chain(&program.outputs).for_each(|&id| reads[id] += 1);
