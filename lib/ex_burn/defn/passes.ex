@@ -8,7 +8,8 @@ defmodule ExBurn.Defn.Passes do
 
   The configuration is read when a function is compiled; `ExBurn.Defn.Cache.clear/0` makes that happen again.
 
-  What a program computes does not depend on the passes. Leaving one out is for looking into things.
+  What a program computes does not depend on the passes, but for the last place of sums that `:products` and `:sequences` put
+  together. Leaving one out is for looking into things.
   """
 
   alias ExBurn.Fusion
@@ -22,6 +23,8 @@ defmodule ExBurn.Defn.Passes do
     :fusion,
     :patterns,
     :hoisting,
+    :sequences,
+    :products,
     :liveness
   ]
 
@@ -44,7 +47,7 @@ defmodule ExBurn.Defn.Passes do
 
       iex> ExBurn.Defn.Passes.disabled(passes: [magic: false])
       ** (ArgumentError) unknown pass :magic; the passes are :constant_folding, :cse, :dead_code, :algebraic, :layout, \
-  :fusion, :patterns, :hoisting, :liveness
+  :fusion, :patterns, :hoisting, :sequences, :products, :liveness
 
   """
   @spec disabled(keyword()) :: [String.t()]

@@ -4,6 +4,7 @@
 //! [`Plan`](exec::Plan), on [`Value`](value::Value)s that live on a [`Device`](device::Device). [`ops`] holds the one
 //! implementation of each operation. [`train`] drives a program's gradient descent.
 
+mod adjoint;
 mod cpu;
 pub mod device;
 pub mod error;

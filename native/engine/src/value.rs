@@ -340,8 +340,19 @@ impl Value {
     /// [`Error::Invalid`] when the value is not one real element.
     pub fn to_f64(&self) -> Result<f64> {
         let dtype = self.dtype;
+        if let Some(number) = self.element().and_then(|bytes| crate::scalar::to_f64(dtype, bytes)) {
+            return Ok(number);
+        }
         let bytes = self.untracked().into_bytes()?;
         crate::scalar::to_f64(dtype, &bytes).ok_or_else(|| Error::invalid("to_number", "expected one real element"))
+    }
+
+    /// The bytes of the only element, where they are plain memory.
+    pub(crate) fn element(&self) -> Option<&[u8]> {
+        let tensor = self.flex()?;
+        let (size, layout) = (self.dtype.size(), tensor.layout());
+        let start = layout.start_offset() * size;
+        if layout.shape().num_elements() == 1 { tensor.bytes().get(start..start + size) } else { None }
     }
 
     /// The value outside of autodiff, sharing memory.

@@ -15,7 +15,7 @@ pub(super) const CHUNK: usize = 64 * 1024;
 /// operation on a tensor, which its cache may still hold.
 ///
 /// The task is not a type parameter: there are many tasks.
-pub(super) fn chunks<T: Send>(all: &mut [T], size: usize, task: &(dyn Fn(usize, &mut [T]) + Sync)) {
+pub(crate) fn chunks<T: Send>(all: &mut [T], size: usize, task: &(dyn Fn(usize, &mut [T]) + Sync)) {
     if all.len() <= size {
         return task(0, all);
     }

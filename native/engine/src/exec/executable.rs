@@ -1,5 +1,8 @@
 //! A prepared program together with the tensors it captured.
 
+use std::sync::{Arc, OnceLock};
+
+use crate::adjoint::differentiate;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::{Outcome, Plan};
@@ -26,6 +29,9 @@ use crate::value::Value;
 pub struct Executable {
     plan: Plan,
     captures: Vec<Value>,
+    /// The program before the passes, and those that are left out.
+    source: Arc<(Program, Vec<String>)>,
+    gradient: OnceLock<(usize, Option<Arc<Executable>>)>,
 }
 
 impl Executable {
@@ -35,9 +41,10 @@ impl Executable {
     ///
     /// As [`Executable::new`] and [`passes::optimise`].
     pub fn optimised(program: &Program, captures: Vec<Value>, disabled: &[String]) -> Result<Self> {
+        let source = Arc::new((program.clone(), disabled.to_vec()));
         let program = passes::optimise(program, disabled)?;
         let keeps = disabled.iter().any(|name| name == passes::LIVENESS);
-        Self::over(if keeps { Plan::keeping(&program)? } else { Plan::new(&program)? }, captures)
+        Self::over(if keeps { Plan::keeping(&program)? } else { Plan::new(&program)? }, captures, source)
     }
 
     /// Prepares `program`, whose last inputs are `captures`.
@@ -46,17 +53,30 @@ impl Executable {
     ///
     /// As [`Plan::new`]; [`Error::Invalid`] when `captures` are not of the types of the last inputs.
     pub fn new(program: &Program, captures: Vec<Value>) -> Result<Self> {
-        Self::over(Plan::new(program)?, captures)
+        let all = passes::names().filter(|name| *name != passes::LIVENESS).map(String::from).collect();
+        Self::over(Plan::new(program)?, captures, Arc::new((program.clone(), all)))
     }
 
-    fn over(plan: Plan, captures: Vec<Value>) -> Result<Self> {
+    fn over(plan: Plan, captures: Vec<Value>, source: Arc<(Program, Vec<String>)>) -> Result<Self> {
         let program = plan.program();
         let own = program.inputs.len().checked_sub(captures.len());
         let declared = own.and_then(|own| program.inputs.get(own..)).unwrap_or_default();
         if own.is_none() || declared.iter().zip(&captures).any(|(ty, value)| *ty != value.ty()) {
             return Err(Error::invalid("program", "the captured tensors are not its trailing inputs"));
         }
-        Ok(Self { plan, captures })
+        Ok(Self { plan, captures, source, gradient: OnceLock::new() })
+    }
+
+    /// What answers, after everything else, the gradients of the first result with respect to the first `params` inputs;
+    /// `None` where an operation has no rule for that. It is made once.
+    pub(crate) fn gradient(&self, params: usize) -> Option<Arc<Executable>> {
+        let make = || {
+            let (program, disabled) = &*self.source;
+            let gradient = differentiate(program, params)?;
+            Self::optimised(&gradient, self.captures.clone(), disabled).ok().map(Arc::new)
+        };
+        let (known, gradient) = self.gradient.get_or_init(|| (params, make()));
+        if *known == params { gradient.clone() } else { make() }
     }
 
     /// The program as it was given.

@@ -55,6 +55,11 @@ impl Frame {
     /// Runs instructions up to one that needs others to run, or to the end.
     pub(super) fn advance(&mut self, device: &Device) -> Result<Event> {
         while let Some((instruction, step)) = self.plan.step(self.next) {
+            if let Some(constant) = step.constant() {
+                step.accept(vec![constant.clone()], &mut self.values);
+                self.next += 1;
+                continue;
+            }
             let inputs = step.operands(instruction, &mut self.values)?;
             match &instruction.op {
                 Op::While(_) => return self.enter_loop(inputs).map(Event::Enter),

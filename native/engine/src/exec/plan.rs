@@ -34,6 +34,8 @@ pub(super) struct Step {
     unused: Vec<usize>,
     nested: Vec<Plan>,
     tape: Option<Tape>,
+    /// The result of a constant, which is made once.
+    constant: Option<Value>,
 }
 
 impl Plan {
@@ -151,7 +153,12 @@ impl Step {
             Op::Fused(attrs) => fused::compile(attrs),
             _ => None,
         };
-        Self { last_use, first_output, unused, nested, tape }
+        Self { last_use, first_output, unused, nested, tape, constant: constant(instruction) }
+    }
+
+    /// The result that is known already.
+    pub(super) fn constant(&self) -> Option<&Value> {
+        self.constant.as_ref()
     }
 
     /// The region of a fused instruction made ready.
@@ -179,6 +186,13 @@ impl Step {
         };
         instruction.inputs.iter().zip(&self.last_use).map(read).collect()
     }
+}
+
+/// The result of a constant.
+fn constant(instruction: &Instruction) -> Option<Value> {
+    let (Op::Constant(_), [out]) = (&instruction.op, &instruction.outputs[..]) else { return None };
+    let results = super::instruction(&instruction.op, vec![], std::slice::from_ref(out), &Device::Cpu);
+    results.ok()?.pop()
 }
 
 /// The program of a custom fold for all of its results at once, where there is one.

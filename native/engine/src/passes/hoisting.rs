@@ -64,6 +64,11 @@ fn with_inputs(program: &Program, more: &[TensorType], replaced: &[usize]) -> Pr
     writer.finish(program.outputs.iter().map(|&id| ids[id]).collect())
 }
 
+/// Whether an input of a loop's body, the first `state` of which are its state, is the same in each iteration.
+pub(super) fn is_invariant(body: &Program, id: usize, state: usize) -> bool {
+    id >= state || body.outputs.get(id) == Some(&id)
+}
+
 /// What does not change from iteration to iteration.
 struct Invariant<'a> {
     body: &'a Program,
@@ -74,7 +79,7 @@ struct Invariant<'a> {
 
 impl<'a> Invariant<'a> {
     fn of(body: &'a Program, state: usize) -> Self {
-        let stays = |id: usize| id >= state || body.outputs.get(id) == Some(&id);
+        let stays = |id| is_invariant(body, id, state);
         let mut found = Self { body, moved: vec![], is_invariant: (0..body.inputs.len()).map(stays).collect() };
         let types = body.value_types();
         for (i, instruction) in body.instructions.iter().enumerate() {

@@ -8,7 +8,9 @@ mod fusion;
 mod hoisting;
 mod layout;
 pub mod patterns;
-mod writer;
+mod products;
+mod sequences;
+pub(crate) mod writer;
 
 use crate::error::{Error, Result};
 use crate::program::{Op, Program};
@@ -22,6 +24,8 @@ const PASSES: &[Pass] = &[
     ("algebraic", algebraic::simplify),
     ("layout", layout::fold),
     ("cse", cse::share),
+    ("sequences", sequences::multiply),
+    ("products", products::merge),
     ("hoisting", hoisting::hoist),
     ("dead_code", dead::remove),
     ("fusion", fusion::fuse),

@@ -4,7 +4,7 @@ use crate::program::{Constant, Instruction, Op, Program};
 use crate::types::TensorType;
 
 /// A program under construction, with the type of each value and the instruction that makes it.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     program: Program,
     types: Vec<TensorType>,
     makers: Vec<Option<usize>>,
@@ -14,13 +14,13 @@ pub(super) struct Writer {
 
 impl Writer {
     /// A program of these inputs that does nothing yet.
-    pub(super) fn new(inputs: &[TensorType]) -> Self {
+    pub(crate) fn new(inputs: &[TensorType]) -> Self {
         let program = Program { inputs: inputs.to_vec(), ..Program::default() };
         Self { program, types: inputs.to_vec(), makers: vec![None; inputs.len()], reads: vec![] }
     }
 
     /// Adds an instruction and answers the id of its first result; the others follow.
-    pub(super) fn emit(&mut self, op: Op, inputs: Vec<usize>, outputs: Vec<TensorType>) -> usize {
+    pub(crate) fn emit(&mut self, op: Op, inputs: Vec<usize>, outputs: Vec<TensorType>) -> usize {
         let first = self.types.len();
         self.makers.extend(outputs.iter().map(|_| Some(self.program.instructions.len())));
         self.types.extend_from_slice(&outputs);
@@ -29,12 +29,12 @@ impl Writer {
     }
 
     /// Adds an instruction of one result.
-    pub(super) fn one(&mut self, op: Op, inputs: Vec<usize>, output: &TensorType) -> usize {
+    pub(crate) fn one(&mut self, op: Op, inputs: Vec<usize>, output: &TensorType) -> usize {
         self.emit(op, inputs, vec![output.clone()])
     }
 
     /// The type of a value.
-    pub(super) fn ty(&self, id: usize) -> &TensorType {
+    pub(crate) fn ty(&self, id: usize) -> &TensorType {
         &self.types[id]
     }
 
@@ -62,7 +62,7 @@ impl Writer {
     }
 
     /// The program, which answers these values.
-    pub(super) fn finish(self, outputs: Vec<usize>) -> Program {
+    pub(crate) fn finish(self, outputs: Vec<usize>) -> Program {
         Program { outputs, ..self.program }
     }
 }
@@ -88,7 +88,7 @@ pub(super) fn rewrite(program: &Program, replace: fn(&mut Writer, &Instruction) 
 }
 
 /// How often each value is read, by instructions or as a result.
-fn reads(program: &Program) -> Vec<usize> {
+pub(super) fn reads(program: &Program) -> Vec<usize> {
     let mut reads = vec![0; program.value_types().len()];
     let by_instructions = program.instructions.iter().flat_map(|instruction| &instruction.inputs);
     by_instructions.chain(&program.outputs).for_each(|&id| reads[id] += 1);

@@ -4,8 +4,15 @@ use burn_backend::Element;
 use bytemuck::Pod;
 use num_traits::Float;
 
+use crate::cpu::chunks;
 use crate::types::Type;
 use crate::value::Value;
+
+/// Elements that one thread looks at.
+const PART: usize = 64 * 1024;
+
+/// Elements that are looked at before the first of them that is bad is asked for.
+const BLOCK: usize = 4096;
 
 /// The first element of `values` that is NaN or infinite, and the number of its value. Only floats in row-major CPU memory
 /// are looked at.
@@ -22,10 +29,13 @@ pub(super) fn non_finite(values: &[Value]) -> Option<(usize, f64)> {
     })
 }
 
-fn first<T: Element + Pod + Float>(value: &Value) -> Option<f64> {
+fn first<T: Element + Pod + Float + Sync>(value: &Value) -> Option<f64> {
     let elements = value.flex()?.as_slice::<T>()?;
     // A branch for each element would keep the compiler from using vectors.
-    let bad = |block: &[T]| block.iter().fold(false, |bad, x| bad | !x.is_finite());
-    let block = elements.chunks(4096).find(|block| bad(block))?;
-    block.iter().find(|x| !x.is_finite()).and_then(num_traits::ToPrimitive::to_f64)
+    let is_bad = |block: &[T]| block.iter().fold(false, |bad, x| bad | !x.is_finite());
+    let parts: Vec<&[T]> = elements.chunks(PART).collect();
+    let mut bad = vec![false; parts.len()];
+    chunks(&mut bad, 1, &|number, bad| bad[0] = parts[number].chunks(BLOCK).any(is_bad));
+    let part = parts.into_iter().zip(bad).find(|(_, bad)| *bad)?.0;
+    part.iter().find(|x| !x.is_finite()).and_then(num_traits::ToPrimitive::to_f64)
 }

@@ -25,8 +25,9 @@ pub struct Pass {
     pub times: [Duration; 2],
 }
 
-/// Runs a program and differentiates its first output, a float scalar, with respect to its first `params` inputs, by
-/// Burn's autodiff. A parameter that the loss does not depend on has a gradient of zeros.
+/// Runs a program and differentiates its first output, a float scalar, with respect to its first `params` inputs. Where each
+/// operation between them has a rule in instructions, loss and gradients are one program; else Burn's tape follows them.
+/// A parameter that the loss does not depend on has a gradient of zeros.
 ///
 /// ```
 /// use ex_burn_engine::program::{Binary, Instruction, Op, Program};
@@ -44,10 +45,18 @@ pub struct Pass {
 /// # Errors
 ///
 /// [`Error::Invalid`] when a parameter is not a float or the first output is not a float scalar, else as the program says.
-pub fn gradients(executable: &Executable, params: usize, mut inputs: Vec<Value>, device: &Device) -> Result<Pass> {
+pub fn gradients(executable: &Executable, params: usize, inputs: Vec<Value>, device: &Device) -> Result<Pass> {
     if params > inputs.len() {
         return Err(Error::invalid(OP, format!("{params} parameters asked for, {} inputs given", inputs.len())));
     }
+    match executable.gradient(params) {
+        Some(gradient) => answered(&gradient, params, inputs, device),
+        None => taped(executable, params, inputs, device),
+    }
+}
+
+/// By Burn's tape, which follows the program as it runs.
+fn taped(executable: &Executable, params: usize, mut inputs: Vec<Value>, device: &Device) -> Result<Pass> {
     let types = inputs[..params].iter().map(Value::ty).collect::<Vec<_>>();
     let leaves = inputs[..params].iter_mut().enumerate().map(track).collect::<Result<Vec<_>>>()?;
     let start = Instant::now();

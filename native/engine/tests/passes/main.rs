@@ -11,5 +11,6 @@ mod convs;
 mod functions;
 mod fusion;
 mod patterns;
+mod recurrent;
 mod simplify;
 mod tables;

@@ -4,10 +4,10 @@
 use burn_backend::AutodiffBackend;
 use burn_backend::ops::FloatTensorOps;
 use burn_dispatch::{Dispatch, DispatchAutodiffContext};
-use ex_burn_engine::exec::instruction;
+use ex_burn_engine::exec::{Executable, instruction};
 use ex_burn_engine::ops::cast;
-use ex_burn_engine::program::Op;
-use ex_burn_engine::{Device, Error, TensorType, Type, Value, scalar};
+use ex_burn_engine::program::{Binary, Fold, Instruction, Op, Program, Reduce};
+use ex_burn_engine::{Device, Error, TensorType, Type, Value, scalar, train};
 
 /// Types that hold small whole numbers exactly.
 pub const TYPES: [Type; 12] = [
@@ -144,6 +144,7 @@ pub fn check_gradients(op: Op, inputs: &[Value], out_shape: &[usize]) {
     let followed: Vec<Value> =
         inputs.iter().map(|v| if v.dtype().is_float() { tracked(v) } else { v.clone() }).collect();
     let got = gradients(&op, &followed, &out, &weights_value);
+    assert_same_in_a_program(&op, inputs, &out, &weights_value, &got);
     let loss = |inputs: &[Value]| -> f64 {
         numbers(&run(op.clone(), inputs, &out)).iter().zip(&weights).map(|(a, b)| a * b).sum()
     };
@@ -165,6 +166,36 @@ pub fn check_gradients(op: Op, inputs: &[Value], out_shape: &[usize]) {
                 "{op:?}: operand {at}, element {element}: {} should be {slope}",
                 got[element]
             );
+        }
+    }
+}
+
+/// Fails unless a training step that sums the weighted results has the gradients `want`.
+#[track_caller]
+fn assert_same_in_a_program(op: &Op, inputs: &[Value], out: &TensorType, weights: &Value, want: &[Vec<f64>]) {
+    let (floats, others): (Vec<usize>, Vec<usize>) = (0..inputs.len()).partition(|&i| inputs[i].dtype().is_float());
+    let order = [floats.clone(), others].concat();
+    let mut values: Vec<Value> = order.iter().map(|&i| inputs[i].untracked()).collect();
+    values.push(weights.clone());
+    let operands = (0..inputs.len()).map(|i| order.iter().position(|&at| at == i).expect("all of them")).collect();
+    let result = values.len();
+    let step = |op, inputs, ty: &TensorType| Instruction { op, inputs, outputs: vec![ty.clone()] };
+    let sum = Op::Reduce(Reduce { fold: Fold::Sum, axes: None, keep_axes: false });
+    let program = Program {
+        inputs: values.iter().map(Value::ty).collect(),
+        instructions: vec![
+            step(op.clone(), operands, out),
+            step(Op::Binary(Binary::Multiply), vec![result, result - 1], out),
+            step(sum, vec![result + 1], &ty(out.dtype, &[])),
+        ],
+        outputs: vec![result + 2],
+    };
+    for executable in [Executable::new(&program, vec![]), Executable::optimised(&program, vec![], &[])] {
+        let executable = executable.expect("a program");
+        let pass = train::gradients(&executable, floats.len(), values.clone(), &Device::Cpu).expect("gradients");
+        let got: Vec<Vec<f64>> = pass.gradients.iter().map(numbers).collect();
+        for (at, (got, want)) in got.iter().zip(want).enumerate() {
+            assert_close(&format!("gradient {at} of {op:?} in a step"), got, want, 1e-9);
         }
     }
 }

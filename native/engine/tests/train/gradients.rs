@@ -1,4 +1,4 @@
-use ex_burn_engine::program::{Binary, Op, Unary};
+use ex_burn_engine::program::{Binary, Fold, Op, Reduce, Unary};
 use ex_burn_engine::train::{Pass, gradients};
 use ex_burn_engine::{Device, Error, TensorType, Type, Value};
 
@@ -47,6 +47,19 @@ fn a_hidden_layer_has_the_hand_derived_gradient() {
     let pass = gradients(&b.finish(&[loss]), 2, inputs, &Device::Cpu).expect("a gradient");
     assert_close(&elements(&pass.gradients[0]), &da, 1e-14);
     assert_close(&elements(&pass.gradients[1]), &dc, 1e-14);
+    assert!(pass.times[1].is_zero(), "loss and gradients are one program");
+}
+
+/// The product of `w` has no rule in instructions, and `dw` is the product of the others.
+#[test]
+fn what_has_no_rule_is_followed_by_the_tape() {
+    let mut b = Builder::new(vec![TensorType::new(Type::F64, [3])]);
+    let product = Op::Reduce(Reduce { fold: Fold::Product, axes: None, keep_axes: false });
+    let loss = b.push(product, &[0], Type::F64, &[]);
+    let w = tensor(Type::F64, &[3], &[2.0, 3.0, 5.0]);
+    let pass = gradients(&b.finish(&[loss]), 1, vec![w], &Device::Cpu).expect("a gradient");
+    assert_close(&elements(&pass.gradients[0]), &[15.0, 10.0, 6.0], 1e-14);
+    assert!(!pass.times[1].is_zero());
 }
 
 /// One program of a parameter `w` of shape `[2]` and a parameter `unused`, whose outputs `outputs` picks.

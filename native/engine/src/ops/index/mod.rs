@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::ops::shape::range;
 use crate::ops::{Call, cast, check};
 use crate::program::{DynamicSlice, Slice};
+use crate::scalar;
 use crate::value::Value;
 
 pub(super) fn slice(attrs: &Slice, mut call: Call<'_>) -> Result<Value> {
@@ -73,8 +74,12 @@ fn clamped_starts(call: &Call<'_>, starts: &[Value], value: &Value, lengths: &[u
     let clamp = |(start, (&size, &length)): (&Value, (&usize, &usize))| {
         let room = size.checked_sub(length);
         let room = room.ok_or_else(|| call.invalid(format!("{lengths:?} elements do not fit in {}", value.ty())))?;
+        let place = |start: i128| start.clamp(0, room as i128) as usize;
+        if let Some(start) = start.element().and_then(|bytes| scalar::to_i128(start.dtype(), bytes)) {
+            return Ok(place(start));
+        }
         match positions::read(call, start)?[..] {
-            [start] => Ok(start.clamp(0, room as i128) as usize),
+            [start] => Ok(place(start)),
             _ => Err(call.invalid(format!("a start must be a scalar, got {}", start.ty()))),
         }
     };

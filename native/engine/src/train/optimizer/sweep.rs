@@ -2,9 +2,13 @@
 
 use super::element::{Element, Wide};
 use super::prepare::Prepare;
+use crate::cpu::chunks;
 
-/// Elements one thread takes at a time.
+/// Elements one thread takes at a time, where it has to be woken up.
 pub(super) const GRAIN: usize = 128 * 1024;
+
+/// Elements one thread takes at a time of those that an update reads.
+const PART: usize = 16 * 1024;
 
 /// Gradients that are prepared at once, so that they are still in the first cache when they are needed.
 const BLOCK: usize = 1024;
@@ -27,23 +31,21 @@ pub(super) fn sweep<P: Element, S: Step<N>, const N: usize>(
     gradients: &[P],
     moments: [&mut [P::Wide]; N],
 ) {
-    if params.len() <= GRAIN {
-        return match prepare {
-            None => vectors(step, params, next, gradients, moments),
-            Some(prepare) => prepared(step, prepare, params, next, gradients, moments),
-        };
+    let mut parts = Vec::with_capacity(params.len().div_ceil(PART));
+    let (mut next, mut moments) = (next.chunks_mut(PART), moments.map(|moment| moment.chunks_mut(PART)));
+    for (params, gradients) in params.chunks(PART).zip(gradients.chunks(PART)) {
+        let moments = moments.each_mut().map(|moment| moment.next().unwrap_or_default());
+        parts.push((params, next.next().unwrap_or_default(), gradients, moments));
     }
-    let middle = params.len() / 2;
-    let (params, more_params) = params.split_at(middle);
-    let (next, more_next) = next.split_at_mut(middle);
-    let (gradients, more_gradients) = gradients.split_at(middle);
-    let mut halves = moments.map(|m| m.split_at_mut(middle)).map(|(low, high)| (Some(low), Some(high)));
-    let low = halves.each_mut().map(|half| half.0.take().unwrap_or_default());
-    let high = halves.map(|half| half.1.unwrap_or_default());
-    rayon::join(
-        || sweep(step, prepare, params, next, gradients, low),
-        || sweep(step, prepare, more_params, more_next, more_gradients, high),
-    );
+    chunks(&mut parts, 1, &|_, parts| {
+        for (params, next, gradients, moments) in parts {
+            let moments = moments.each_mut().map(|moment| &mut **moment);
+            match prepare {
+                None => vectors(step, params, next, gradients, moments),
+                Some(prepare) => prepared(step, prepare, params, next, gradients, moments),
+            }
+        }
+    });
 }
 
 /// [`vectors`] by blocks, each of gradients that are prepared first.

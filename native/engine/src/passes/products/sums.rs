@@ -1,0 +1,168 @@
+//! Sums of products as products of longer rows, and sums of sums as sums of longer columns.
+
+use super::{FEWEST, Product, concatenate, copy, upright};
+use crate::passes::writer::{Writer, reads};
+use crate::program::{Binary, Dot, Fold, Instruction, Op, Program, Reduce};
+use crate::types::{TensorType, Type};
+
+/// Most elements of a tensor that is worth to be summed with others.
+const SMALL: usize = 64 * 1024;
+
+/// The program with its sums of products joined.
+pub(super) fn join(program: &Program) -> Program {
+    let sums = Sums::of(program);
+    let mut writer = Writer::new(&program.inputs);
+    let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
+    for (i, instruction) in program.instructions.iter().enumerate() {
+        let joined = sums.is_root(i).then(|| sums.joined(i, &mut writer, &ids)).flatten();
+        let first = joined.unwrap_or_else(|| copy(&mut writer, instruction, &ids));
+        ids.extend(first..first + instruction.outputs.len());
+    }
+    writer.finish(program.outputs.iter().map(|&id| ids[id]).collect())
+}
+
+/// The additions of a program.
+struct Sums<'a> {
+    program: &'a Program,
+    types: Vec<&'a TensorType>,
+    makers: Vec<Option<usize>>,
+    reads: Vec<usize>,
+    /// For each instruction, whether it is a sum that only another one reads.
+    is_inner: Vec<bool>,
+}
+
+/// What can be added up as one: products that differ in the lengths of their sums, or folds that differ in what they sum.
+#[derive(PartialEq)]
+enum Kind {
+    Products { dot: Dot, free: [usize; 2] },
+    Folds { axis: usize, reduce: Reduce, rest: Vec<usize> },
+}
+
+impl<'a> Sums<'a> {
+    fn of(program: &'a Program) -> Self {
+        let mut makers = vec![None; program.inputs.len()];
+        for (i, instruction) in program.instructions.iter().enumerate() {
+            makers.extend(instruction.outputs.iter().map(|_| Some(i)));
+        }
+        let count = program.instructions.len();
+        let (types, reads) = (program.value_types(), reads(program));
+        let mut sums = Self { program, types, makers, reads, is_inner: vec![false; count] };
+        for (i, instruction) in program.instructions.iter().enumerate() {
+            if sums.is_sum(i) {
+                for &id in instruction.inputs.iter().filter(|&&id| sums.reads[id] == 1) {
+                    if let Some(maker) = sums.makers[id].filter(|&maker| sums.is_sum(maker)) {
+                        sums.is_inner[maker] = true;
+                    }
+                }
+            }
+        }
+        sums
+    }
+
+    /// Whether an instruction adds two tensors of one type, element by element.
+    fn is_sum(&self, i: usize) -> bool {
+        let Instruction { op, inputs, outputs } = &self.program.instructions[i];
+        *op == Op::Binary(Binary::Add)
+            && matches!(outputs[0].dtype, Type::F32 | Type::F64)
+            && inputs.iter().all(|&id| *self.types[id] == outputs[0])
+    }
+
+    fn is_root(&self, i: usize) -> bool {
+        self.is_sum(i) && !self.is_inner[i]
+    }
+
+    /// What is added up, in order.
+    fn terms(&self, root: usize) -> Vec<usize> {
+        let (mut terms, mut left): (Vec<usize>, Vec<usize>) = (vec![], vec![]);
+        left.extend(self.program.instructions[root].inputs.iter().rev());
+        while let Some(id) = left.pop() {
+            match self.makers[id].filter(|&maker| self.is_inner[maker]) {
+                Some(maker) => left.extend(self.program.instructions[maker].inputs.iter().rev()),
+                None => terms.push(id),
+            }
+        }
+        terms
+    }
+
+    fn maker(&self, id: usize) -> Option<&'a Instruction> {
+        self.makers[id].map(|i| &self.program.instructions[i])
+    }
+
+    /// What a term could be added up with; `None` for one that others read too.
+    fn kind(&self, id: usize) -> Option<Kind> {
+        let instruction = self.maker(id).filter(|_| self.reads[id] == 1)?;
+        if let Some(product) = Product::of(instruction, &self.types) {
+            let [rows, columns] = product.out.shape[..] else { return None };
+            let is_worth = self.moved(&product) <= rows * columns;
+            return is_worth.then(|| Kind::Products { dot: product.dot.clone(), free: [rows, columns] });
+        }
+        let Op::Reduce(reduce) = &instruction.op else { return None };
+        let shape = &self.types[instruction.inputs[0]].shape;
+        let axis = *reduce.axes.as_ref()?.first()?;
+        let same = *self.types[instruction.inputs[0]] == TensorType::new(instruction.outputs[0].dtype, shape.clone());
+        if reduce.fold != Fold::Sum || !same || shape.iter().product::<usize>() > SMALL {
+            return None;
+        }
+        let mut rest = shape.clone();
+        rest.remove(axis);
+        Some(Kind::Folds { axis, reduce: reduce.clone(), rest })
+    }
+
+    /// Elements of operands that are brought together for one product. It is not worth it where they are more than those of
+    /// results that need not be added. What many read is likely to be brought together for all of them.
+    fn moved(&self, product: &Product<'_>) -> usize {
+        let own = product.operands.iter().filter(|&&id| self.reads[id] < FEWEST);
+        own.map(|&id| self.types[id].shape.iter().product::<usize>()).sum()
+    }
+
+    /// The sum of the terms, those of one kind as one; `None` where there are none such.
+    fn joined(&self, root: usize, writer: &mut Writer, ids: &[usize]) -> Option<usize> {
+        let mut groups: Vec<(Option<Kind>, Vec<usize>)> = Vec::new();
+        for id in self.terms(root) {
+            let kind = self.kind(id);
+            match groups.iter_mut().find(|(other, _)| kind.is_some() && *other == kind) {
+                Some((_, members)) => members.push(id),
+                None => groups.push((kind, vec![id])),
+            }
+        }
+        if !groups.iter().any(|(kind, members)| is_worth(kind.as_ref(), members.len())) {
+            return None;
+        }
+        let out = &self.program.instructions[root].outputs[0];
+        let terms: Vec<usize> = groups
+            .into_iter()
+            .flat_map(|(kind, members)| match is_worth(kind.as_ref(), members.len()) {
+                true => vec![self.one(&members, writer, ids)],
+                false => members.iter().map(|&id| ids[id]).collect(),
+            })
+            .collect();
+        terms.into_iter().reduce(|sum, term| writer.one(Op::Binary(Binary::Add), vec![sum, term], out))
+    }
+
+    /// Terms of one kind as one.
+    fn one(&self, members: &[usize], writer: &mut Writer, ids: &[usize]) -> usize {
+        let makers: Vec<&Instruction> = members.iter().filter_map(|&id| self.maker(id)).collect();
+        let operand = |number: usize| makers.iter().map(|maker| ids[maker.inputs[number]]).collect::<Vec<_>>();
+        let (op, inputs) = match &makers[0].op {
+            Op::Dot(dot) => {
+                let left = concatenate(writer, operand(0), dot.lhs_contract[0]);
+                let parts = upright(writer, operand(1), dot.rhs_contract[0]);
+                let right = concatenate(writer, parts, 0);
+                (Op::Dot(Dot { rhs_contract: vec![0], ..dot.clone() }), vec![left, right])
+            }
+            op => {
+                let axis = if let Op::Reduce(Reduce { axes: Some(axes), .. }) = op { axes[0] } else { 0 };
+                (op.clone(), vec![concatenate(writer, operand(0), axis)])
+            }
+        };
+        writer.emit(op, inputs, makers[0].outputs.clone())
+    }
+}
+
+fn is_worth(kind: Option<&Kind>, members: usize) -> bool {
+    match kind {
+        Some(Kind::Products { .. }) => members >= 2,
+        Some(Kind::Folds { .. }) => members >= FEWEST,
+        None => false,
+    }
+}
