@@ -82,7 +82,8 @@ defmodule ExBurn.Training do
       averaged over all their rows. The last step of an epoch takes the batches that are left. Defaults to `1`
     * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.
       An epoch that is left with no batch ends the run. Defaults to `:stop`
-    * `:gradients` - `:autodiff`, by Burn, or `:symbolic`, by Nx while the model is traced. Both are the same but for
+    * `:gradients` - `:autodiff`, by the engine, as one program with the loss where each operation has a rule for that, else on
+      Burn's tape; or `:symbolic`, by Nx while the model is traced. Both are the same but for
       rounding, except in layers that loop (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like): the gradient that
       Nx 0.13 derives there differs from that of the single steps and from finite differences, so give these `:autodiff` or
       `unroll: :static`. Defaults to `:autodiff`
