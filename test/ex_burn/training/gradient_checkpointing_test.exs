@@ -20,7 +20,8 @@ defmodule ExBurn.Training.GradientCheckpointingTest do
          |> Axon.dense(5, activation: :gelu), {6, 4}},
       cnn:
         {input({3, 6, 6, 2})
-         |> Axon.conv(3, kernel_size: 3, padding: :same)
+         # A bias before the norm has a gradient that is rounding alone.
+         |> Axon.conv(3, kernel_size: 3, padding: :same, use_bias: false)
          |> Axon.batch_norm()
          |> Axon.relu()
          |> Axon.max_pool(kernel_size: 2), {3, 6, 6, 2}},
