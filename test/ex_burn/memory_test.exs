@@ -6,8 +6,10 @@ defmodule ExBurn.MemoryTest do
 
   setup do
     Nx.default_backend(ExBurn.Backend)
-    # What other tests left behind is none of theirs.
     Enum.each(Process.list(), &:erlang.garbage_collect/1)
+    # A VM of its own has less than this; the rest is what other tests left behind.
+    others = max(Memory.resident() - 200_000_000, 0)
+    {:ok, limit: 1_000_000_000 + others}
   end
 
   @mega 1_048_576
@@ -40,38 +42,38 @@ defmodule ExBurn.MemoryTest do
 
   describe "garbage is collected in time" do
     @tag timeout: 600_000
-    test "in a loop of temporaries of 4 MB" do
+    test "in a loop of temporaries of 4 MB", %{limit: limit} do
       t = Nx.iota({@mega}, type: :f32)
-      assert peak(@temporaries, fn _ -> Nx.negate(t) end) < 1_000_000_000
+      assert peak(@temporaries, fn _ -> Nx.negate(t) end) < limit
     end
 
-    test "in a process with a large heap of its own" do
+    test "in a process with a large heap of its own", %{limit: limit} do
       t = Nx.iota({@mega}, type: :f32)
       heap = Enum.to_list(1..5_000_000)
-      assert peak(1_000, fn _ -> Nx.negate(t) end) < 1_000_000_000
+      assert peak(1_000, fn _ -> Nx.negate(t) end) < limit
       assert length(heap) == 5_000_000
     end
 
-    test "when a value survives until the next step" do
+    test "when a value survives until the next step", %{limit: limit} do
       heap = Enum.to_list(1..1_000_000)
 
       Enum.reduce(1..1_000, Nx.iota({@mega}, type: :f32), fn step, t ->
-        if rem(step, 50) == 0, do: assert(Memory.resident() < 1_000_000_000)
+        if rem(step, 50) == 0, do: assert(Memory.resident() < limit)
         Nx.negate(t)
       end)
 
       assert length(heap) == 1_000_000
     end
 
-    test "of compiled functions" do
+    test "of compiled functions", %{limit: limit} do
       t = Nx.iota({@mega}, type: :f32)
       heap = Enum.to_list(1..1_000_000)
       fun = Nx.Defn.jit(&{Nx.negate(&1), Nx.add(&1, 1)}, compiler: ExBurn.Defn.Compiler)
-      assert peak(500, fn _ -> fun.(t) end) < 1_000_000_000
+      assert peak(500, fn _ -> fun.(t) end) < limit
       assert length(heap) == 1_000_000
     end
 
-    test "of tensors that another process made" do
+    test "of tensors that another process made", %{limit: limit} do
       heap = Enum.to_list(1..1_000_000)
       t = Nx.iota({@mega}, type: :f32)
 
@@ -83,15 +85,15 @@ defmodule ExBurn.MemoryTest do
           receive do: ({:result, tensor} -> tensor)
         end)
 
-      assert peak < 1_000_000_000
+      assert peak < limit
       assert length(heap) == 1_000_000
     end
 
-    test "of binaries" do
+    test "of binaries", %{limit: limit} do
       heap = Enum.to_list(1..1_000_000)
       bytes = :binary.copy(<<0>>, 4 * @mega)
       round = fn _ -> bytes |> Nx.from_binary(:f32) |> Nx.negate() |> Nx.to_binary() end
-      assert peak(1_000, round) < 1_000_000_000
+      assert peak(1_000, round) < limit
       assert length(heap) == 1_000_000
     end
   end
