@@ -545,7 +545,6 @@ defmodule ExBurn do
       iex> ExBurn.load("/no/such/file")
       ** (ExBurn.Error) load: /no/such/file: no such file or folder
 
-
   """
   @spec load(Path.t(), keyword()) :: Model.t()
   defdelegate load(path, opts \\ []), to: Model.Files

@@ -17,6 +17,9 @@ defmodule ExBurn.Device do
   Numbers of up to 32 bits, and `c64`, live in the memory of the GPU, each in 32 bits for a part; numbers of 64 bits stay in the
   host's. What a GPU has no kernel for runs on the CPU: each time is counted, see `ExBurn.Telemetry`. With
   `config :ex_burn, fallback: :raise` it raises `ExBurn.Error` instead.
+
+  Results are those of the CPU but for rounding, with two exceptions: an index outside of a tensor, which raises on the CPU, is
+  held within it, since a GPU raises no error; and sines and cosines of angles beyond 1.0e5 lose digits.
   """
 
   require Logger

@@ -1,4 +1,4 @@
-//! Tensors and operations on GPUs, through CubeCL kernels of our own and Burn's products and convolutions.
+//! Tensors and operations on GPUs, through CubeCL kernels of our own and Burn's products of `f32`.
 //!
 //! An operation runs there when one of its operands is there. What has no kernel goes through [`fallback`].
 
