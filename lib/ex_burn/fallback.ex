@@ -22,7 +22,7 @@ defmodule ExBurn.Fallback do
   @spec set!(:cpu | :raise) :: :ok
   def set!(policy) when policy in [:cpu, :raise] do
     Application.put_env(:ex_burn, :fallback, policy)
-    NIF.refuse_fallbacks(policy == :raise)
+    {:ok, _} = NIF.refuse_fallbacks(policy == :raise)
     :ok
   end
 end

@@ -78,11 +78,12 @@ fn fallbacks<'a>(env: Env<'a>) -> Term<'a> {
 
 /// Whether what a GPU has no kernel for is refused.
 #[rustler::nif]
-fn refuse_fallbacks(refused: bool) {
+fn refuse_fallbacks(refused: bool) -> Result<(), NifError> {
     #[cfg(feature = "gpu")]
     ex_burn_engine::gpu::fallback::refuse(refused);
     #[cfg(not(feature = "gpu"))]
     let _ = refused;
+    Ok(())
 }
 
 /// How many threads work on one operation.
