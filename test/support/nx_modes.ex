@@ -3,12 +3,15 @@ defmodule ExBurn.NxModes do
   The three ways to run a test of Nx: `:backend`, with our backend and the compiler of Nx; `:both`, with our compiler
   too; `:compiler`, with our compiler alone, so that the tensors that functions capture are of `Nx.BinaryBackend`.
 
-  Examples of documentation run with `:backend` only, since `test/nx/doctest_test.exs` runs them with our compiler.
+  Examples of documentation run with `:backend` only, since `test/nx/doctest_test.exs` runs them with our compiler. With
+  `EX_BURN_TEST_DEVICE=gpu` backend and compiler are those of the first GPU.
   """
 
+  @device if System.get_env("EX_BURN_TEST_DEVICE") == "gpu", do: [device: :gpu], else: []
+
   @modes %{
-    backend: {ExBurn.Backend, nil},
-    both: {ExBurn.Backend, ExBurn.Defn.Compiler},
+    backend: {{ExBurn.Backend, @device}, nil},
+    both: {{ExBurn.Backend, @device}, ExBurn.Defn.Compiler},
     compiler: {Nx.BinaryBackend, ExBurn.Defn.Compiler}
   }
 
@@ -41,7 +44,7 @@ defmodule ExBurn.NxModes do
   # A test may expect that its function is traced, which it is once only.
   defp compile_with(compiler) do
     ExBurn.Defn.Cache.clear()
-    Nx.Defn.default_options(compiler: compiler)
+    Nx.Defn.default_options([compiler: compiler] ++ @device)
   end
 
   @doc """
