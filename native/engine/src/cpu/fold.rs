@@ -20,7 +20,7 @@ const PARTS: usize = 16;
 /// Independent running results within a row, which the processor works on side by side.
 const LANES: usize = 64;
 
-/// Short rows that are folded side by side.
+/// Rows whose last running results are joined side by side.
 const ROWS: usize = 16;
 
 /// `x` folded over the axes where `reduced` holds, which stay with length 1.
@@ -128,12 +128,26 @@ impl<'a, T: Cell> Walk<'a, T> {
         (self.nest.step() == [1, 0] && follow && (1..LANES).contains(&len)).then_some(len)
     }
 
+    /// How far apart rows lie that are long enough for a loop each, when `range` holds several and whole ones.
+    fn long_rows(&self, range: &Range<usize>) -> Option<usize> {
+        let len = self.nest.row();
+        let [apart, result] = self.nest.siblings()?;
+        let whole = self.nest.step() == [1, 0] && result == 1 && len >= LANES;
+        let many = whole && range.start % len == 0 && range.len() % len == 0 && range.len() >= ROWS * len;
+        many.then(|| usize::try_from(apart).ok()).flatten()
+    }
+
     /// Folds the steps of `range` into `states`, whose first belongs to result `first`.
     fn run<F: Fold<T>>(&self, range: Range<usize>, first: usize, states: &mut [F::State]) {
         let xs = &self.x;
         if let Some(len) = self.short_rows() {
             let [at, result] = self.nest.at(range.start);
             return fold_short_rows::<T, F>(&xs[at..at + range.len()], len, &mut states[result - first..]);
+        }
+        if let Some(apart) = self.long_rows(&range) {
+            let [at, result] = self.nest.at(range.start);
+            let rows = range.len() / self.nest.row();
+            return fold_long_rows::<T, F>(&xs[at..], self.nest.row(), apart, &mut states[result - first..][..rows]);
         }
         let [x_step, result_step] = self.nest.step();
         self.nest.visit(range, &mut |_, len, [at, result]| {
@@ -188,18 +202,62 @@ fn fold_short_rows<T: Cell, F: Fold<T>>(xs: &[T], len: usize, states: &mut [F::S
     }
 }
 
+/// Rows of `len` neighbours, the first elements of which lie `apart`, each folded into its state.
+fn fold_long_rows<T: Cell, F: Fold<T>>(xs: &[T], len: usize, apart: usize, states: &mut [F::State]) {
+    for (number, group) in states.chunks_mut(ROWS).enumerate() {
+        let row = |k: usize| &xs[(number * ROWS + k) * apart..][..len];
+        let Ok(group) = <&mut [F::State; ROWS]>::try_from(&mut *group) else {
+            group.iter_mut().enumerate().for_each(|(k, s)| *s = F::join(*s, fold_slice::<T, F>(row(k))));
+            continue;
+        };
+        vectorized(
+            #[inline(always)]
+            || {
+                let mut tile = [F::IDENTITY; ROWS * ROWS];
+                for (k, place) in tile.as_chunks_mut::<ROWS>().0.iter_mut().enumerate() {
+                    *place = lanes::<T, F, ROWS>(row(k));
+                }
+                join_halves::<T, F, 8>(&mut tile);
+                join_halves::<T, F, 4>(&mut tile[..ROWS * 8]);
+                join_halves::<T, F, 2>(&mut tile[..ROWS * 4]);
+                join_halves::<T, F, 1>(&mut tile[..ROWS * 2]);
+                for (k, state) in group.iter_mut().enumerate() {
+                    let rest = &row(k)[len / LANES * LANES..];
+                    *state = F::join(*state, rest.iter().fold(tile[k], |state, &x| F::step(state, x)));
+                }
+            },
+        );
+    }
+}
+
+/// Joins the halves of each group of two times `HALF` results; what is made comes to the front.
+#[inline(always)]
+fn join_halves<T: Cell, F: Fold<T>, const HALF: usize>(tile: &mut [F::State]) {
+    for group in 0..tile.len() / (2 * HALF) {
+        let (from, to) = (group * 2 * HALF, group * HALF);
+        let joined: [F::State; HALF] = from_fn(|k| F::join(tile[from + k], tile[from + HALF + k]));
+        tile[to..to + HALF].copy_from_slice(&joined);
+    }
+}
+
 #[inline(always)]
 fn fold_lanes<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
+    let [state] = lanes::<T, F, 1>(xs);
+    xs[xs.len() / LANES * LANES..].iter().fold(state, |state, &x| F::step(state, x))
+}
+
+/// Whole blocks of neighbours as `WIDTH` running results.
+#[inline(always)]
+fn lanes<T: Cell, F: Fold<T>, const WIDTH: usize>(xs: &[T]) -> [F::State; WIDTH] {
     let mut lanes = [F::IDENTITY; LANES];
-    let (blocks, rest) = xs.as_chunks::<LANES>();
-    for block in blocks {
+    for block in xs.as_chunks::<LANES>().0 {
         (0..LANES).for_each(|k| lanes[k] = F::step(lanes[k], block[k]));
     }
     // Halves are joined, which the processor does side by side too.
     let mut width = LANES;
-    while width > 1 {
+    while width > WIDTH {
         width /= 2;
         (0..width).for_each(|k| lanes[k] = F::join(lanes[k], lanes[k + width]));
     }
-    rest.iter().fold(lanes[0], |state, &x| F::step(state, x))
+    from_fn(|k| lanes[k])
 }
