@@ -133,7 +133,8 @@ impl<'a, T: Cell> Walk<'a, T> {
         let len = self.nest.row();
         let [apart, result] = self.nest.siblings()?;
         let whole = self.nest.step() == [1, 0] && result == 1 && len >= LANES;
-        let many = whole && range.start % len == 0 && range.len() % len == 0 && range.len() >= ROWS * len;
+        let many =
+            whole && range.start.is_multiple_of(len) && range.len().is_multiple_of(len) && range.len() >= ROWS * len;
         many.then(|| usize::try_from(apart).ok()).flatten()
     }
 
