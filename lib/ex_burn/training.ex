@@ -61,8 +61,8 @@ defmodule ExBurn.Training do
       has what is left. Defaults to `32`
     * `:shuffle` - whether each epoch takes the rows of `{x, y}` in an order of its own. Defaults to `true`
     * `:seed` - (integer) of shuffling and of a validation share. Defaults to the model's
-    * `:validation_data` - `{x, y}` or `{x, y, weights}` that is evaluated after each epoch, or a float: the share of the
-      rows held out for it, drawn at random
+    * `:validation_data` - `{x, y}` or `{x, y, weights}` that is evaluated after each epoch, or an enumerable of such batches,
+      which is read once and kept; or a float: the share of the rows held out for it, drawn at random
     * `:class_weights` - how much rows of each class count in the loss, e.g. `%{1 => 5.0}`, see
       `ExBurn.Training.Weights`
     * `:callbacks` - see `ExBurn.Training.Callbacks`. Defaults to `[]`
@@ -195,6 +195,14 @@ defmodule ExBurn.Training do
       :as,
       as,
       ":text or :vega_lite"
+    )
+
+    ExBurn.Options.check!(
+      is_list(history) and Enum.all?(history, &match?(%{epoch: _, loss: _}, &1)),
+      :plot,
+      :history,
+      history,
+      "the list that fit_with_progress answers"
     )
 
     if as == :text, do: Plot.curve(history), else: Vega.spec(history)

@@ -15,7 +15,7 @@ defmodule ExBurn.Model.Layout do
   | `separable_conv2d`, `separable_conv3d` | `Sequential` of two or three `Conv2d` or `Conv3d` with `groups` | `0.weight`, `1.weight`, … |
   | `lstm`, `gru` | `LSTM`, `GRU` of one layer and direction | `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0` hold all gates |
   | `batch_norm`, `instance_norm` | `BatchNorm1d`, …, `InstanceNorm1d`, … with `affine` and `track_running_stats` | `running_mean`, `running_var` |
-  | `layer_norm`, `group_norm` | `LayerNorm`, `GroupNorm` | |
+  | `layer_norm`, `group_norm`, `rms_norm` | `LayerNorm`, `GroupNorm`, `RMSNorm` | |
 
   Further layers of an `LSTM` or `GRU` are further layers in Axon: the option `:names` of `ExBurn.import_params/3` says which,
   `%{"rnn.weight_ih_l1" => "lstm_1.weight_ih_l0", …}`. PyTorch adds up two biases where Axon has one: their sum is taken, and

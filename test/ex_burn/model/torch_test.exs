@@ -43,6 +43,7 @@ defmodule ExBurn.Model.TorchTest do
       "instance_norm" => input({nil, 2, 2, 3}) |> Axon.instance_norm(own),
       "layer_norm" => input({nil, 4}) |> Axon.layer_norm(own),
       "group_norm" => input({nil, 2, 2, 4}) |> Axon.group_norm(2, own),
+      "rms_norm" => input({nil, 4}) |> Axon.rms_norm(own),
       "lstm" => input({nil, 4, 3}) |> Axon.lstm(2, recurrent) |> sequence(),
       "lstm_no_bias" =>
         input({nil, 2, 3}) |> Axon.lstm(2, recurrent ++ [use_bias: false]) |> sequence(),

@@ -34,6 +34,7 @@ defmodule ExBurn.Model.Layout.Torch do
     batch_norm: @tracked,
     instance_norm: @tracked,
     layer_norm: @norm,
+    rms_norm: @norm,
     group_norm: @norm
   }
 
