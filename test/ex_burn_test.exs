@@ -1,13 +1,25 @@
 defmodule ExBurnTest do
   use ExUnit.Case, async: true
 
-  doctest ExBurn, except: [configure!: 1]
+  # The functions of ExBurn, and where their examples are.
+  doctest ExBurn
+  doctest ExBurn.Benchmark
+  doctest ExBurn.Defn.Compiler
+  doctest ExBurn.Device.Attempt
+  doctest ExBurn.Donation
+  doctest ExBurn.Model.Exchange
+  doctest ExBurn.Model.Files
+  doctest ExBurn.Model.Freeze
+  doctest ExBurn.Model.Predict
+  doctest ExBurn.Model.Quantize
+  doctest ExBurn.Model.Summary
+  doctest ExBurn.Training.Batch
 
   # Application settings are shared by all tests, so the one that changes them runs alone.
   defmodule ConfigTest do
     use ExUnit.Case, async: false
 
-    doctest ExBurn, only: [configure!: 1]
+    doctest ExBurn.Config
 
     setup do
       backend = Nx.default_backend()

@@ -289,22 +289,6 @@ defmodule ExBurn.Backend do
   def ref(integer) when is_integer(integer),
     do: upload(%T{type: {:s, 64}, shape: {}, names: []}, <<integer::64-native>>)
 
-  @doc "The tensors of a container, marked as `ExBurn.donate/1` describes it."
-  @spec donate(Nx.Container.t()) :: Nx.Container.t()
-  def donate(container), do: Nx.Defn.Composite.traverse(container, &mark/1)
-
-  defp mark(%T{data: %__MODULE__{} = data} = t), do: %{t | data: %{data | donated?: true}}
-  defp mark(other), do: other
-
-  @doc """
-  Whether the next compiled function that gets the tensor takes its memory: see `ExBurn.donate/1`. `Nx.donatable/1`, where
-  this Nx has it, says so too.
-  """
-  @spec donated?(Nx.Tensor.t() | integer()) :: boolean()
-  def donated?(%T{data: %__MODULE__{donated?: true}}), do: true
-  def donated?(%T{data: %__MODULE__{}} = t), do: Map.get(t, :donatable?, false)
-  def donated?(_other), do: false
-
   @doc """
   The native reference of a new tensor like `template` from its elements' bits, row by row. See "Memory" above.
 

@@ -1,10 +1,24 @@
 defmodule ExBurn.Benchmark do
-  @moduledoc false
+  @moduledoc """
+  A matrix multiplication, to see what a device does.
+  """
 
   alias ExBurn.{Device, Options, Tensor}
 
   @doc """
-  See `ExBurn.benchmark/1`.
+  Times a matrix multiplication: milliseconds of the best run and billions of operations a second.
+
+  ## Options
+
+    * `:size` - length of the sides of the square `f32` matrices. Defaults to 512
+    * `:runs` - how often to multiply. Defaults to 5
+
+  ## Examples
+
+      iex> result = ExBurn.benchmark(size: 64)
+      iex> {result.device, result.time_ms > 0, result.gflops > 0}
+      {:cpu, true, true}
+
   """
   @spec run(keyword()) :: %{time_ms: float(), gflops: float(), device: Device.t()}
   def run(opts) do

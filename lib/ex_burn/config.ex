@@ -1,10 +1,26 @@
 defmodule ExBurn.Config do
-  @moduledoc false
+  @moduledoc """
+  Defaults of the application.
+  """
 
   alias ExBurn.{Backend, Device, Fallback, Options}
 
   @doc """
-  See `ExBurn.configure!/1`.
+  Sets defaults for the whole application.
+
+  ## Options
+
+    * `:device` - the default device, see `ExBurn.Device`. Defaults to the one it was
+    * `:backend` - `true` makes `ExBurn.Backend` Nx's global default backend. Defaults to `false`
+    * `:compiler` - `true` makes `ExBurn.Defn.Compiler` the global default compiler. Defaults to `false`
+    * `:fallback` - what happens where a GPU has no kernel: `:cpu` computes there, `:raise` raises `ExBurn.Error`. Defaults to
+      what it was, `:cpu` at first
+
+  ## Examples
+
+      iex> ExBurn.configure!(device: :cpu)
+      :ok
+
   """
   @spec set!(keyword()) :: :ok
   def set!(opts) do

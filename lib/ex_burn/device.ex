@@ -22,8 +22,6 @@ defmodule ExBurn.Device do
   held within it, since a GPU raises no error; and sines and cosines of angles beyond 1.0e5 lose digits.
   """
 
-  require Logger
-
   alias ExBurn.Device.Probe
   alias ExBurn.{Error, NIF, Type}
 
@@ -261,37 +259,6 @@ defmodule ExBurn.Device do
     else
       {:error, error} -> {:error, Error.from_native(error)}
     end
-  end
-
-  @doc """
-  See `ExBurn.try_with_fallback/1`.
-  """
-  @spec try_with_fallback((-> result) | (t() -> result)) :: result when result: term()
-  def try_with_fallback(fun) when is_function(fun, 0) or is_function(fun, 1) do
-    default = default()
-    # The CPU is the last to be asked.
-    others = for device <- tl(list()) ++ [:cpu], device != default, do: device
-    attempt(fun, [default | others])
-  end
-
-  defp attempt(fun, [device | others]) do
-    Nx.with_default_backend({ExBurn.Backend, device: device}, fn -> on(fun, device) end)
-  rescue
-    error in Error ->
-      if others == [], do: reraise(error, __STACKTRACE__)
-      failed(device, error)
-      attempt(fun, others)
-  end
-
-  defp on(fun, _device) when is_function(fun, 0), do: fun.()
-  defp on(fun, device), do: fun.(device)
-
-  defp failed(device, error) do
-    Logger.warning(
-      "#{inspect(device)} failed, trying the next device: #{Exception.message(error)}"
-    )
-
-    :telemetry.execute([:ex_burn, :device, :failed], %{}, %{device: device, error: error})
   end
 
   @doc false

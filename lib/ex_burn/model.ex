@@ -68,13 +68,39 @@ defmodule ExBurn.Model do
         }
 
   alias ExBurn.{Backend, Device, Error, Options, Type}
-  alias ExBurn.Model.{Forward, Input, State}
-
-  # Axon is an optional dependency.
-  @compile {:no_warn_undefined, [Axon, Axon.ModelState]}
+  alias ExBurn.Model.{Forward, Initial, Input, State}
 
   @doc """
-  See `ExBurn.compile/2`.
+  Compiles an Axon model: `%Axon{}`, or `{model, parameters}` to start from an `Axon.ModelState` or a map of tensors.
+
+  Parameters that are not given come from the layers' initializers, and are those that `Axon.build(model, seed: seed)`
+  makes. The keys of dropout and recurrent layers come from the seed as well.
+
+  ## Options
+
+    * `:loss` - a name, see `ExBurn.Training.Loss`, or a function of targets and predictions that `defn` can trace. Only
+      training needs one
+    * `:optimizer` - a name or `{name, options}`, or a pair `{init, update}` of Polaris, see `ExBurn.Training.Optimizer`.
+      Defaults to `:adam`
+    * `:learning_rate` - defaults to `1.0e-3`
+    * `:metrics` - what training reports beside the loss: a list of names, see `ExBurn.Training.Metric`, and of
+      `{name, function of targets and predictions}`. Defaults to none
+    * `:device` - defaults to `default_device/0`
+    * `:seed` - of initial parameters and random keys. Defaults to `42`
+    * `:inputs` - `%{name => template}` for inputs whose shape `Axon.input/2` was not told, or whose type is not `f32`
+      (`s64` for what an embedding looks up). The first axis of a template is the batch. Optional inputs are used when they
+      are named here
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile(loss: :mse)
+      iex> {:ok, y} = ExBurn.predict(model, Nx.iota({3, 4}, type: :f32))
+      iex> Nx.shape(y)
+      {3, 2}
+
+      iex> ExBurn.compile(Axon.input("x", shape: {nil, 4}), loss: :mean)
+      ** (ExBurn.Error) compile: loss: is :mean, expected :cross_entropy, :mse, :mae, :huber, :binary_cross_entropy, :hinge, :kl_div or a function of targets and predictions
+
   """
   @spec compile(struct() | {struct(), struct() | map()}, keyword()) :: t()
   def compile(axon, opts \\ [])
@@ -87,7 +113,7 @@ defmodule ExBurn.Model do
     opts = ExBurn.Model.Options.validate!(opts)
     inputs = Input.declared(axon, opts[:inputs])
     # Dropout has its key in training mode only.
-    {parameters, states, frozen} = state_types(axon, inputs, :train)
+    {parameters, states, frozen} = Initial.types(axon, inputs, :train)
 
     source = %{
       axon: axon,
@@ -100,7 +126,7 @@ defmodule ExBurn.Model do
     struct!(__MODULE__, Map.put(source, :forward, Forward.new(source)))
     |> struct!(frozen: MapSet.union(frozen, frozen_in(given)))
     |> struct!(Keyword.delete(opts, :inputs))
-    |> initialize(given)
+    |> Initial.fill(given)
   end
 
   defp axon!(%{__struct__: Axon}) do
@@ -119,53 +145,6 @@ defmodule ExBurn.Model do
     do: state |> State.from_axon() |> elem(2)
 
   defp frozen_in(_map), do: MapSet.new()
-
-  @doc """
-  Templates of an Axon model's parameters and of its states in `mode`, and the paths that it freezes.
-  """
-  @spec state_types(struct(), [input()], :train | :inference) ::
-          {leaves(), leaves(), MapSet.t(path())}
-  def state_types(axon, inputs, mode) do
-    {init, _predict} = Axon.build(axon, mode: mode)
-    fun = &init.(&1, Axon.ModelState.empty())
-    state = Forward.expression(fun, [Input.templates_of(inputs, 1)])
-    {parameters, states, frozen} = State.from_axon(state)
-    {templates(parameters), templates(states), frozen}
-  end
-
-  defp templates(leaves), do: Enum.map(leaves, fn {path, t} -> {path, Nx.to_template(t)} end)
-
-  # What is not given comes from the layers' initializers.
-  defp initialize(model, given) do
-    given = State.leaves(given)
-    paths = MapSet.new(given, &elem(&1, 0))
-    missing? = &(elem(&1, 0) not in paths)
-
-    if Enum.any?(model.parameters ++ model.states, missing?) do
-      fresh = model |> run_initializers() |> Enum.filter(missing?) |> Enum.map(&seeded(&1, model))
-      update_params(model, fresh ++ given)
-    else
-      update_params(model, given)
-    end
-  end
-
-  defp run_initializers(%__MODULE__{axon: axon, seed: seed, inputs: inputs}) do
-    opts = [mode: :train, seed: seed, compiler: ExBurn.Defn.Compiler, cache: false]
-    {init, _predict} = Axon.build(axon, opts)
-    inputs |> Input.templates_of(1) |> init.(Axon.ModelState.empty()) |> State.leaves()
-  end
-
-  # Axon seeds the random keys of layers by the clock, which no run could repeat.
-  defp seeded({path, %Nx.Tensor{type: {:u, 32}, shape: {2}}} = leaf, model) do
-    if List.last(path) == "key" and List.keymember?(model.states, path, 0) do
-      <<key::binary-size(8), _rest::binary>> = :erlang.md5("#{model.seed} #{State.name(path)}")
-      {path, Nx.from_binary(key, :u32, backend: Backend)}
-    else
-      leaf
-    end
-  end
-
-  defp seeded(leaf, _model), do: leaf
 
   @doc """
   Refuses what is no model on behalf of `op`.
@@ -187,7 +166,15 @@ defmodule ExBurn.Model do
   end
 
   @doc """
-  See `ExBurn.parameters/1`.
+  Parameters and states as a nested map by layer and name, as in the `:data` of an `Axon.ModelState`.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile()
+      iex> %{"dense_0" => %{"bias" => bias}} = ExBurn.parameters(model)
+      iex> Nx.to_list(bias)
+      [0.0, 0.0]
+
   """
   @spec parameters(t()) :: map()
   def parameters(model) do
@@ -196,7 +183,17 @@ defmodule ExBurn.Model do
   end
 
   @doc """
-  See `ExBurn.update_params/2`.
+  The model with some parameters or states replaced: a nested map, an `Axon.ModelState` or another model's.
+
+  An unknown name or another shape is an `ExBurn.Error`; types are converted.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1) |> ExBurn.compile()
+      iex> params = %{"dense_0" => %{"kernel" => Nx.tensor([[3.0]]), "bias" => Nx.tensor([1.0])}}
+      iex> model |> ExBurn.update_params(params) |> ExBurn.predict!(Nx.tensor([[2.0]])) |> Nx.to_list()
+      [[7.0]]
+
   """
   @spec update_params(t(), term()) :: t()
   def update_params(model, given) do
@@ -212,7 +209,14 @@ defmodule ExBurn.Model do
   end
 
   @doc """
-  See `ExBurn.to_device/2`.
+  The model on another device.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.dense(1) |> ExBurn.compile()
+      iex> ExBurn.to_device(model, :cpu).device
+      :cpu
+
   """
   @spec to_device(t(), Device.t()) :: t()
   def to_device(model, device) do
@@ -229,7 +233,15 @@ defmodule ExBurn.Model do
   end
 
   @doc """
-  See `ExBurn.info/1`.
+  What is known of a model: counts of elements in `:parameters`, `:frozen` and `:states`, `:bytes`, `:inputs`,
+  `:batch_sizes` (`:any`, or a list), `:trainable?`, and the settings of `compile/2`.
+
+  ## Examples
+
+      iex> info = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile() |> ExBurn.info()
+      iex> {info.parameters, info.inputs, info.batch_sizes}
+      {10, %{"x" => {:f32, [nil, 4]}}, :any}
+
   """
   @spec info(t()) :: map()
   def info(model) do

@@ -31,26 +31,21 @@ defmodule ExBurn.Training do
   validation data. `compute_gradients/3`, `profile_step/3` and `ExBurn.predict/3` pass over hooks.
   """
 
-  alias ExBurn.{Error, Model, NIF}
-  alias ExBurn.Model.State
+  alias ExBurn.Model
 
   alias ExBurn.Training.{
+    Batch,
     Callbacks,
     Checkpoint,
-    Data,
     Evaluation,
     History,
     Job,
     Options,
     Plot,
-    Profile,
     Run,
-    Step,
     Update,
     Vega
   }
-
-  @gradients [gradients: :autodiff, gradient_checkpointing: false]
 
   @type data ::
           {Nx.Container.t(), Nx.Container.t()}
@@ -66,8 +61,8 @@ defmodule ExBurn.Training do
       has what is left. Defaults to `32`
     * `:shuffle` - whether each epoch takes the rows of `{x, y}` in an order of its own. Defaults to `true`
     * `:seed` - (integer) of shuffling and of a validation share. Defaults to the model's
-    * `:validation_data` - `{x, y}` or `{x, y, weights}` that is evaluated after each epoch, or a float: the share of the
-      rows held out for it, drawn at random
+    * `:validation_data` - `{x, y}` or `{x, y, weights}` that is evaluated after each epoch, or an enumerable of such batches,
+      which is read once and kept; or a float: the share of the rows held out for it, drawn at random
     * `:class_weights` - how much rows of each class count in the loss, e.g. `%{1 => 5.0}`, see
       `ExBurn.Training.Weights`
     * `:callbacks` - see `ExBurn.Training.Callbacks`. Defaults to `[]`
@@ -102,6 +97,16 @@ defmodule ExBurn.Training do
   Raises `ExBurn.Error` if data, options and model don't fit together. A run that fails, by a loss or gradient that is not
   finite, by a callback or by its data, raises one whose details have the `:model` after the last good step, the `:history`,
   and what was at fault: see `ExBurn.Training.Failure`.
+
+  ## Examples
+
+      iex> x = Nx.tensor([[0.0], [1.0], [2.0], [3.0]])
+      iex> axon = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1)
+      iex> model = ExBurn.compile(axon, loss: :mse, optimizer: :sgd, learning_rate: 0.1)
+      iex> model = ExBurn.fit(model, {x, Nx.multiply(x, 2)}, epochs: 200, batch_size: 4, verbose: false)
+      iex> model |> ExBurn.predict!(Nx.tensor([[5.0]])) |> Nx.squeeze() |> Nx.to_number() |> Float.round(2)
+      10.0
+
   """
   @spec fit(Model.t(), data() | Enumerable.t(data()), keyword()) :: Model.t()
   def fit(model, data, opts \\ []) do
@@ -112,6 +117,15 @@ defmodule ExBurn.Training do
 
   @doc """
   As `fit/3`, and answers the history too: one map for each epoch, see `ExBurn.Training.History`.
+
+  ## Examples
+
+      iex> x = Nx.tensor([[0.0], [1.0]])
+      iex> model = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1) |> ExBurn.compile(loss: :mse)
+      iex> {_model, history} = ExBurn.fit_with_progress(model, {x, x}, epochs: 3, verbose: false)
+      iex> Enum.map(history, & &1.epoch)
+      [1, 2, 3]
+
   """
   @spec fit_with_progress(Model.t(), data() | Enumerable.t(data()), keyword()) ::
           {Model.t(), History.t()}
@@ -133,102 +147,30 @@ defmodule ExBurn.Training do
   ## Options
 
     * `:batch_size` - (positive integer) rows taken at once of `{x, y}`. Defaults to `32`
+
+  ## Examples
+
+      iex> axon = Axon.input("x", shape: {nil, 1}) |> Axon.dense(1, kernel_initializer: :zeros)
+      iex> axon |> ExBurn.compile(loss: :mse) |> ExBurn.evaluate({Nx.tensor([[1.0]]), Nx.tensor([[3.0]])})
+      %{loss: 9.0}
+
   """
   @spec evaluate(Model.t(), data() | Enumerable.t(data()), keyword()) :: %{
           atom() => History.value()
         }
   defdelegate evaluate(model, data, opts \\ []), to: Evaluation, as: :means
 
-  @doc """
-  One optimizer step on the batch `{x, y}`. Answers `{loss, model}`, the loss being that before the step.
-
-  The model carries the optimizer's moments from step to step.
-
-  ## Options
-
-    * `:learning_rate` - (number) Defaults to the model's
-    * `:clip_value`, `:clip_norm`, `:weight_decay`, `:gradients`, `:gradient_checkpointing` - as for `fit/3`
-  """
+  @doc "One optimizer step on a batch: `{loss, model}`. See `ExBurn.Training.Batch.train_step/3`."
   @spec train_step(Model.t(), data(), keyword()) :: {float(), Model.t()}
-  def train_step(model, batch, opts \\ []) do
-    {model, opts} = step_options!(model, opts, :train_step)
-    job = Job.single_step!(model, Data.new!(batch, model, :train_step), opts)
-    one = [verbose: false, epochs: 1, lr_schedule: fn _ -> opts.learning_rate end]
-    options = one |> Options.fit!(0) |> Map.merge(%{first_epoch: 1, history: []})
-    {model, [entry], handle} = Run.run(model, job, options)
-    state = Error.unwrap!(NIF.train_optimizer_state(handle))
-    {entry.loss, %{Job.put_optimizer_state(model, state) | gradients: :autodiff}}
-  end
+  defdelegate train_step(model, batch, opts \\ []), to: Batch
 
-  defp step_options!(model, opts, op) do
-    Model.expect!(model, op)
-    rate = [learning_rate: model.learning_rate]
-    clips = [clip_value: nil, clip_norm: nil, weight_decay: 0.0]
-    opts = Options.validate!(opts, rate ++ clips ++ @gradients, op)
-    {%{model | gradients: opts.gradients}, opts}
-  end
-
-  @doc """
-  How long the parts of one step on the batch `{x, y}` take, which is not kept: a map of microseconds.
-
-  `:forward` is the model with its loss and metrics, `:backward` the way from the loss to the gradients, `:optimizer` what it
-  makes of them. With `gradients: :symbolic` one program does the first two; then `:backward` is `0.0`.
-
-  ## Options
-
-    * `:repeat` - (positive integer) how many steps are measured; the median of each part counts. Defaults to `10`
-    * the options of `train_step/3`
-  """
+  @doc "How long the parts of one step take, in microseconds. See `ExBurn.Training.Batch.profile_step/3`."
   @spec profile_step(Model.t(), data(), keyword()) :: %{atom() => float()}
-  def profile_step(model, batch, opts \\ []) do
-    {repeat, opts} =
-      if Keyword.keyword?(opts), do: Keyword.pop(opts, :repeat, 10), else: {1, opts}
+  defdelegate profile_step(model, batch, opts \\ []), to: Batch
 
-    {model, opts} = step_options!(model, opts, :profile_step)
-    data = Data.new!(batch, model, :profile_step)
-    model |> Job.single_step!(data, opts) |> Profile.times(repeat)
-  end
-
-  @doc """
-  The gradient of the loss on the batch `{x, y}` by each trainable parameter, in train mode.
-
-  Answers a nested map shaped as the parameters, e.g. `%{"dense_0" => %{"kernel" => tensor, "bias" => tensor}}`.
-  Frozen parameters are left out.
-
-  ## Options
-
-    * `:gradients`, `:gradient_checkpointing` - as for `fit/3`
-  """
+  @doc "The gradient of the loss on a batch by each parameter. See `ExBurn.Training.Batch.compute_gradients/3`."
   @spec compute_gradients(Model.t(), data(), keyword()) :: %{String.t() => map()}
-  def compute_gradients(model, batch, opts \\ []) do
-    Model.expect!(model, :compute_gradients)
-    opts = Options.validate!(opts, @gradients, :compute_gradients)
-    model = %{model | gradients: opts.gradients}
-    data = Data.new!(batch, model, :compute_gradients)
-    step = Step.fetch!(model, :train, Data.templates(data, data.rows), :compute_gradients)
-    Step.check_targets!(step, model, data.y, :compute_gradients)
-    {trainable, rest} = Step.arguments(model)
-    inputs = Step.refs(trainable ++ rest ++ Data.tensors(data))
-
-    gradients = gradients(opts, step, length(trainable), inputs)
-    trainable |> Step.replace(gradients) |> State.nest()
-  end
-
-  defp gradients(%{gradients: :autodiff} = opts, step, count, inputs) do
-    checkpointing = Job.checkpointing(opts.gradient_checkpointing)
-
-    step.program
-    |> NIF.train_gradients_dirty(count, inputs, checkpointing)
-    |> Error.unwrap!(:compute_gradients)
-    |> elem(1)
-  end
-
-  defp gradients(%{gradients: :symbolic}, step, count, inputs) do
-    step.program
-    |> NIF.program_run_dirty(inputs, [])
-    |> Error.unwrap!(:compute_gradients)
-    |> Enum.take(-count)
-  end
+  defdelegate compute_gradients(model, batch, opts \\ []), to: Batch
 
   @doc """
   The loss curves of a history: text for a terminal, or with `as: :vega_lite` a specification for Livebook, see
@@ -253,6 +195,14 @@ defmodule ExBurn.Training do
       :as,
       as,
       ":text or :vega_lite"
+    )
+
+    ExBurn.Options.check!(
+      is_list(history) and Enum.all?(history, &match?(%{epoch: _, loss: _}, &1)),
+      :plot,
+      :history,
+      history,
+      "the list that fit_with_progress answers"
     )
 
     if as == :text, do: Plot.curve(history), else: Vega.spec(history)

@@ -9,7 +9,11 @@ defmodule ExBurn.GPU.DoctestTest do
 
   use ExUnit.Case, async: true
 
-  import Nx.Defn.Kernel, only: [assert_keys: 2, keyword!: 2]
+  use ExBurn.NxDoctests,
+    except: [
+      {Nx.LinAlg, [least_squares: 3, matrix_power: 2, lu: 1]},
+      {Nx.Random, [gumbel: 2, normal: 4]}
+    ]
 
   if System.get_env("EX_BURN_TEST_DEVICE") != "gpu",
     do: @moduletag(skip: "runs with EX_BURN_TEST_DEVICE=gpu")
@@ -19,16 +23,4 @@ defmodule ExBurn.GPU.DoctestTest do
     Nx.Defn.default_options(compiler: ExBurn.Defn.Compiler)
     :ok
   end
-
-  doctest Nx
-  doctest Nx.Batch
-  doctest Nx.Constants
-  doctest Nx.Defn
-  doctest Nx.Defn.Composite, except: [flatten_list: 2]
-  doctest Nx.Defn.Kernel
-  doctest Nx.Floating
-  doctest Nx.LinAlg, except: [least_squares: 3, matrix_power: 2, lu: 1]
-  doctest Nx.Random, except: [gumbel: 2, normal: 4]
-  doctest Nx.Shape
-  doctest Nx.Type
 end

@@ -121,7 +121,9 @@ defmodule ExBurn.GradientCases do
       layer(:adaptive_max_pool, {2, 7, 7, 2}, &Axon.adaptive_max_pool(&1, output_size: {3, 3})),
       layer(:global_avg_pool, {2, 5, 4, 3}, &Axon.global_avg_pool/1),
       layer(:global_max_pool, {2, 5, 4, 3}, &Axon.global_max_pool/1),
-      layer(:global_lp_pool, {2, 5, 4, 3}, &Axon.global_lp_pool/1)
+      layer(:global_lp_pool, {2, 5, 4, 3}, &Axon.global_lp_pool/1),
+      # With channels last Axon 0.8 takes a length of the filter for another and refuses it.
+      layer(:blur_pool, {1, 2, 6, 6}, &Axon.blur_pool(&1, channels: :first))
     ]
   end
 
@@ -131,7 +133,8 @@ defmodule ExBurn.GradientCases do
       layer(:batch_norm_image, {3, 4, 4, 2}, &Axon.batch_norm/1),
       layer(:layer_norm, {3, 6}, &Axon.layer_norm/1),
       layer(:group_norm, {2, 4, 4, 6}, &Axon.group_norm(&1, 3)),
-      layer(:instance_norm, {2, 4, 4, 3}, &Axon.instance_norm/1)
+      layer(:instance_norm, {2, 4, 4, 3}, &Axon.instance_norm/1),
+      layer(:rms_norm, {3, 6}, &Axon.rms_norm(&1, shift: 1.0))
     ]
   end
 
@@ -159,6 +162,15 @@ defmodule ExBurn.GradientCases do
   end
 
   defp combinators do
+    split = fn x ->
+      {left, right} = Axon.split(x, 2)
+      Axon.multiply(Axon.tanh(left), right)
+    end
+
+    [layer(:split, {3, 4}, split) | combined()]
+  end
+
+  defp combined do
     for {name, fun} <- [
           concatenate: &Axon.concatenate/2,
           add: &Axon.add/2,
@@ -175,6 +187,14 @@ defmodule ExBurn.GradientCases do
     [
       layer(:lstm, {2, 3, 4}, &sequence.(Axon.lstm(&1, 5, unroll: :static))),
       layer(:gru, {2, 3, 4}, &sequence.(Axon.gru(&1, 5, unroll: :static))),
+      layer(:bidirectional, {2, 3, 4}, fn x ->
+        forward = &Axon.lstm(&1, 3, unroll: :static)
+
+        x
+        |> Axon.bidirectional(forward, &Nx.concatenate([&1, &2], axis: -1))
+        |> Axon.nx(&elem(&1, 0))
+        |> Axon.flatten()
+      end),
       layer(
         :conv_lstm,
         {2, 3, 2, 4, 4},

@@ -30,7 +30,7 @@ defmodule ExBurn.Defn.Compiler do
   alias ExBurn.Backend
   alias ExBurn.Defn.{Artifact, Cache, Key, Lowering, Passes, Recompilation, Run}
   alias ExBurn.Defn.Lowering.HostCall
-  alias ExBurn.{Cost, Error, NIF, Telemetry, Type}
+  alias ExBurn.{Cost, Donation, Error, NIF, Telemetry, Type}
   alias Nx.Defn.Composite
 
   @behaviour Nx.Defn.Compiler
@@ -181,7 +181,43 @@ defmodule ExBurn.Defn.Compiler do
   end
 
   @doc """
-  The program of a function for arguments of these types, as text: see `ExBurn.explain/3`.
+  The program of a function for arguments of these types, as text: what runs, after all passes.
+
+  The options are those of `ExBurn.Defn.Compiler`, so `passes: [fusion: false]` shows the program without that pass.
+  Fused operations carry the names of the patterns that were found, which `ExBurn.Fusion.found/3` lists.
+
+  `fused` is one operation made of those in the program below it. They run together, block by block, so what lies between
+  them never becomes a tensor. `shape` is that of the elements they run over, of which the last `row_axes` axes are a row
+  that a fold such as `sum` makes one element of. `extents` say how much each operand holds: the `whole` shape, one element
+  for each `row`, or `one` in all. `patterns` name what the operations compute: see `ExBurn.Fusion`.
+
+  ## Examples
+
+      iex> fun = fn x -> Nx.sum(Nx.exp(Nx.add(x, 1)), axes: [1]) end
+      iex> text = ExBurn.explain(fun, [Nx.template({2, 3}, :f32)])
+      iex> String.split(text, "\\n", trim: true)
+      [
+        "program(%0: f32[2,3])",
+        "  %1: f32[2] = fused(%0) {extents: [whole], patterns: [elementwise], row_axes: 1, shape: [2,3]}",
+        "    program(%0: f32[2,3])",
+        "      %1: s32[] = constant() {1}",
+        "      %2: f32[2,3] = add(%1, %0)",
+        "      %3: f32[2,3] = exp(%2)",
+        "      %4: f32[2] = sum(%3) {axes: [1], keep_axes: false}",
+        "      return %4",
+        "  return %1"
+      ]
+      iex> text = ExBurn.explain(fun, [Nx.template({2, 3}, :f32)], fusion: false)
+      iex> String.split(text, "\\n", trim: true)
+      [
+        "program(%0: f32[2,3])",
+        "  %1: s32[] = constant() {1}",
+        "  %2: f32[2,3] = add(%1, %0)",
+        "  %3: f32[2,3] = exp(%2)",
+        "  %4: f32[2] = sum(%3) {axes: [1], keep_axes: false}",
+        "  return %4"
+      ]
+
   """
   @spec explain(function(), [Nx.Container.t()], keyword()) :: String.t()
   def explain(fun, args, opts \\ []), do: fun |> program(args, opts) |> text()
@@ -212,7 +248,7 @@ defmodule ExBurn.Defn.Compiler do
   defp pick([arg | args], [p | used], p, device, refs, donated) do
     tensor = arg.()
     ref = Backend.ref(tensor)
-    donated = if Backend.donated?(tensor), do: [ref | donated], else: donated
+    donated = if Donation.donated?(tensor), do: [ref | donated], else: donated
     pick(args, used, p + 1, where(tensor, device), [ref | refs], donated)
   end
 

@@ -8,7 +8,27 @@ defmodule ExBurn.Model.Exchange do
   alias Nx.Tensor, as: T
 
   @doc """
-  See `ExBurn.export/3`.
+  Writes a model's parameters and states, and nothing else, to a safetensors file that other libraries read.
+
+  `save/3` is for what `load/2` reads. Tensors are named `layer.name`.
+
+  ## Options
+
+    * `:layout` - `:axon`, names and axes as in Axon, or `:torch`, as PyTorch has them: see `ExBurn.Model.Layout`.
+      Defaults to `:axon`
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile()
+      iex> path = Path.join(System.tmp_dir!(), "ex_burn_export.safetensors")
+      iex> ExBurn.export(model, path, layout: :torch)
+      :ok
+      iex> again = ExBurn.import_params(model, path, layout: :torch)
+      iex> Nx.to_list(ExBurn.parameters(again)["dense_0"]["kernel"]) == Nx.to_list(ExBurn.parameters(model)["dense_0"]["kernel"])
+      true
+      iex> File.rm(path)
+      :ok
+
   """
   @spec export(Model.t(), Path.t(), keyword()) :: :ok
   def export(model, path, opts \\ []) do
@@ -19,10 +39,10 @@ defmodule ExBurn.Model.Exchange do
     leaves = Map.new(model.parameters ++ model.states)
 
     tensors =
-      for entry <- Layout.entries(model, opts[:layout], :export) do
-        tensor = leaves |> Map.fetch!(entry.path) |> Layout.outward(entry)
-        {entry.name, Backend.ref(tensor)}
-      end
+      for entry <- Layout.entries(model, opts[:layout], :export),
+          own = Enum.map(entry.paths, &Map.fetch!(leaves, &1)),
+          {{name, _shape}, tensor} <- Enum.zip(entry.tensors, entry.outward.(own)),
+          do: {name, Backend.ref(tensor)}
 
     metadata = %{"format" => if(opts[:layout] == :torch, do: "pt", else: "axon")}
     {} = Files.native!(:export, NIF.file_write(path, tensors, metadata))
@@ -30,7 +50,27 @@ defmodule ExBurn.Model.Exchange do
   end
 
   @doc """
-  See `ExBurn.import_params/3`.
+  The model with parameters from elsewhere: the path of a safetensors file, or a map of tensors, nested or by name.
+
+  Names that the model does not know, missing ones and other shapes are an `ExBurn.Error` that says which are expected. Types
+  are converted.
+
+  ## Options
+
+    * `:layout` - `:axon` or `:torch`: see `ExBurn.Model.Layout`. Defaults to `:axon`
+    * `:names` - the model's names by those of the source, of tensors or of layers, or a function from one to the other
+    * `:partial` - whether tensors may be missing, which then stay as they are. Defaults to `false`
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.dense(1) |> ExBurn.compile()
+      iex> torch = %{"fc.weight" => Nx.tensor([[3.0, 4.0]]), "fc.bias" => Nx.tensor([1.0])}
+      iex> model = ExBurn.import_params(model, torch, layout: :torch, names: %{"fc" => "dense_0"})
+      iex> model |> ExBurn.predict!(Nx.tensor([[1.0, 10.0]])) |> Nx.to_list()
+      [[44.0]]
+      iex> ExBurn.import_params(model, %{"dense_0.kernel" => Nx.tensor([[1.0], [2.0]])})
+      ** (ExBurn.Error) import_params: dense_0.bias missing; expected are dense_0.bias, dense_0.kernel. names: can rename, partial: true takes what is there
+
   """
   @spec import_params(Model.t(), Path.t() | map() | struct(), keyword()) :: Model.t()
   def import_params(model, source, opts \\ []) do
@@ -42,9 +82,11 @@ defmodule ExBurn.Model.Exchange do
     check_names!(given, entries, model, opts[:partial])
 
     leaves =
-      for entry <- entries,
-          tensor = given[entry.name],
-          do: {entry.path, Layout.inward(tensor, entry)}
+      for %{tensors: [{first, _shape} | _]} = entry <- entries,
+          is_map_key(given, first),
+          theirs = Enum.map(entry.tensors, &fitting!(&1, given)),
+          leaf <- Enum.zip(entry.paths, entry.inward.(theirs)),
+          do: leaf
 
     named_op(fn -> Model.update_params(model, leaves) end)
   end
@@ -127,20 +169,43 @@ defmodule ExBurn.Model.Exchange do
 
   defp known(tensors, :axon), do: tensors
 
+  defp fitting!({name, shape}, given) do
+    tensor = given[name]
+
+    if Nx.shape(tensor) != shape do
+      raise Error,
+        op: :import_params,
+        reason: "#{name} has shape #{inspect(Nx.shape(tensor))}, expected #{inspect(shape)}"
+    end
+
+    tensor
+  end
+
   defp check_names!(given, entries, model, partial?) do
-    ours = Enum.map(entries, & &1.name)
+    ours = Enum.flat_map(entries, &names/1)
     unknown = given |> Map.keys() |> Enum.reject(&(&1 in ours)) |> Enum.sort()
     states = MapSet.new(model.states, &elem(&1, 0))
     # Other libraries have no random keys.
-    optional? = &(&1.path in states and List.last(&1.path) == "key")
-    missing = for e <- entries, not is_map_key(given, e.name), not optional?.(e), do: e.name
+    optional? = fn %{paths: [path | _]} -> path in states and List.last(path) == "key" end
+    missing? = &(not is_map_key(given, &1))
+    missing = for e <- entries, not optional?.(e), name <- names(e), missing?.(name), do: name
+    # What belongs together comes together.
+    torn =
+      for e <- entries,
+          not Enum.all?(names(e), missing?),
+          name <- names(e),
+          missing?.(name),
+          do: name
 
     cond do
       unknown != [] -> refuse!("the model has no #{list(unknown)}", missing, ours)
       missing != [] and not partial? -> refuse!("#{list(missing)} missing", [], ours)
+      torn != [] -> refuse!("#{list(torn)} missing, of several that belong together", [], ours)
       true -> :ok
     end
   end
+
+  defp names(entry), do: Enum.map(entry.tensors, &elem(&1, 0))
 
   defp refuse!(what, missing, ours) do
     expected = if missing == [], do: ours, else: missing

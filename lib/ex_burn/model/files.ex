@@ -22,7 +22,28 @@ defmodule ExBurn.Model.Files do
   @format "1"
 
   @doc """
-  See `ExBurn.save/3`.
+  Writes a model to one file, in the safetensors format; see `ExBurn.Model.Files` for what is in it.
+
+  The file is replaced in one step: a reader, or the next start after a crash, sees the old one or the new one. Types that
+  the format lacks are an `ExBurn.Error`, and so is what the system says, with the path.
+
+  ## Options
+
+    * `:batch_sizes` - which batch sizes to keep programs for, when no one program serves all. Few models need it: see
+      `ExBurn.Model.Forward`
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile()
+      iex> path = Path.join(System.tmp_dir!(), "ex_burn_doctest.safetensors")
+      iex> ExBurn.save(model, path)
+      :ok
+      iex> x = Nx.iota({3, 4}, type: :f32)
+      iex> Nx.to_list(ExBurn.predict!(ExBurn.load(path), x)) == Nx.to_list(ExBurn.predict!(model, x))
+      true
+      iex> File.rm(path)
+      :ok
+
   """
   @spec save(Model.t(), Path.t(), keyword()) :: :ok
   def save(model, path, opts \\ []) do
@@ -103,7 +124,21 @@ defmodule ExBurn.Model.Files do
   defp number(value), do: {:float, value * 1.0}
 
   @doc """
-  See `ExBurn.load/2`.
+  Reads a model from a file. It predicts without Axon, and without the code that made it.
+
+  Where the model answered maps with atoms as keys, the loaded one answers strings. A file that is missing, damaged or not of
+  this kind is an `ExBurn.Error` with its path. To train it further, put its parameters into the Axon model again:
+  `ExBurn.compile({axon, ExBurn.parameters(loaded)})`.
+
+  ## Options
+
+    * `:device` - where it goes. Defaults to `default_device/0`
+
+  ## Examples
+
+      iex> ExBurn.load("/no/such/file")
+      ** (ExBurn.Error) load: /no/such/file: no such file or folder
+
   """
   @spec load(Path.t(), keyword()) :: Model.t()
   def load(path, opts \\ []) do

@@ -13,13 +13,32 @@ defmodule ExBurn.Model.Freeze do
           :all | String.t() | atom() | [String.t() | atom()] | (String.t() -> as_boolean(term()))
 
   @doc """
-  See `ExBurn.freeze/2`.
+  Lets training leave parameters as they are: `names` of layers, namespaces or tensors, one of them or a list, `:all`, or a
+  function of a tensor's name.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.dense(3) |> Axon.dense(1) |> ExBurn.compile()
+      iex> model |> ExBurn.freeze("dense_0") |> ExBurn.frozen_layers()
+      ["dense_0"]
+      iex> model |> ExBurn.freeze(&String.ends_with?(&1, "bias")) |> ExBurn.info() |> Map.get(:frozen)
+      4
+      iex> ExBurn.freeze(model, "dense_2")
+      ** (ExBurn.Error) freeze: the model has no dense_2; its layers are "dense_0", "dense_1"
+
   """
   @spec freeze(Model.t(), names()) :: Model.t()
   def freeze(model, names), do: change(model, names, :freeze, &MapSet.union/2)
 
   @doc """
-  See `ExBurn.unfreeze/2`.
+  Lets training change parameters again: the opposite of `freeze/2`.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.dense(3) |> Axon.dense(1) |> ExBurn.compile()
+      iex> model |> ExBurn.freeze(:all) |> ExBurn.unfreeze(["dense_1"]) |> ExBurn.frozen_layers()
+      ["dense_0"]
+
   """
   @spec unfreeze(Model.t(), names()) :: Model.t()
   def unfreeze(model, names), do: change(model, names, :unfreeze, &MapSet.difference/2)
@@ -67,7 +86,13 @@ defmodule ExBurn.Model.Freeze do
   end
 
   @doc """
-  See `ExBurn.frozen_layers/1`.
+  Layers all of whose parameters are frozen.
+
+  ## Examples
+
+      iex> Axon.input("x", shape: {nil, 2}) |> Axon.dense(3) |> ExBurn.compile() |> ExBurn.frozen_layers()
+      []
+
   """
   @spec frozen_layers(Model.t()) :: [String.t()]
   def frozen_layers(model) do

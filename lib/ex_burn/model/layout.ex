@@ -3,32 +3,45 @@ defmodule ExBurn.Model.Layout do
   How other libraries name a model's tensors and order their axes.
 
   `:axon` is Axon's own way: `dense_0.kernel` has the inputs along its first axis, a convolution its features along the
-  last. `:torch` is PyTorch's: `dense_0.weight` has the outputs along its first axis. PyTorch's convolutions take channels first, so a
-  dense layer behind a flattened image reads its inputs in another order there: that order is the model's, no layout
-  changes it.
+  last. `:torch` is PyTorch's, layer by layer:
+
+  | Axon | PyTorch | what differs |
+  |---|---|---|
+  | `dense` | `Linear` | `weight` has the outputs along its first axis |
+  | `bilinear` | `Bilinear` | |
+  | `embedding` | `Embedding` | |
+  | `conv`, `depthwise_conv` | `Conv1d`, `Conv2d`, `Conv3d` | `weight` is outputs, inputs, windows |
+  | `conv_transpose` | `ConvTranspose1d`, … | `weight` is inputs, outputs, windows, and these run backwards |
+  | `separable_conv2d`, `separable_conv3d` | `Sequential` of two or three `Conv2d` or `Conv3d` with `groups` | `0.weight`, `1.weight`, … |
+  | `lstm`, `gru` | `LSTM`, `GRU` of one layer and direction | `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0` hold all gates |
+  | `batch_norm`, `instance_norm` | `BatchNorm1d`, …, `InstanceNorm1d`, … with `affine` and `track_running_stats` | `running_mean`, `running_var` |
+  | `layer_norm`, `group_norm`, `rms_norm` | `LayerNorm`, `GroupNorm`, `RMSNorm` | |
+
+  Further layers of an `LSTM` or `GRU` are further layers in Axon: the option `:names` of `ExBurn.import_params/3` says which,
+  `%{"rnn.weight_ih_l1" => "lstm_1.weight_ih_l0", …}`. PyTorch adds up two biases where Axon has one: their sum is taken, and
+  on the way out the second one is zero. It starts sequences from zeros, Axon from random numbers unless the layer has
+  `recurrent_initializer: :zeros`. PyTorch's convolutions take channels first, so a dense layer behind a flattened image reads its
+  inputs in another order there: that order is the model's, no layout changes it.
   """
 
   alias ExBurn.{Error, Model, Options}
+  alias ExBurn.Model.Layout.Torch
   alias ExBurn.Model.State
 
   @compile {:no_warn_undefined, [Axon]}
 
   @layouts [:axon, :torch]
-  @norms [:batch_norm, :layer_norm, :group_norm, :instance_norm]
 
-  # By Axon's name of a tensor: PyTorch's.
-  @names %{
-    norm: %{
-      "gamma" => "weight",
-      "beta" => "bias",
-      "mean" => "running_mean",
-      "var" => "running_var"
-    },
-    linear: %{"kernel" => "weight", "bias" => "bias"}
-  }
-
-  @typedoc "A tensor: its path in the model, its name elsewhere, and the order of its axes there, `nil` for the same."
-  @type entry :: %{path: Model.path(), name: String.t(), axes: [non_neg_integer()] | nil}
+  @typedoc """
+  Tensors that belong together: their paths in the model, names and shapes elsewhere, and the way out and back, each a
+  function of a list of tensors.
+  """
+  @type entry :: %{
+          paths: [Model.path()],
+          tensors: [{String.t(), tuple()}],
+          outward: ([Nx.Tensor.t()] -> [Nx.Tensor.t()]),
+          inward: ([Nx.Tensor.t()] -> [Nx.Tensor.t()])
+        }
 
   @doc """
   Refuses what is no layout on behalf of `op`.
@@ -42,17 +55,34 @@ defmodule ExBurn.Model.Layout do
   """
   @spec entries(Model.t(), :axon | :torch, atom()) :: [entry()]
   def entries(model, :axon, _op) do
-    for {path, _tensor} <- model.parameters ++ model.states,
-        do: %{path: path, name: State.name(path), axes: nil}
+    for {path, tensor} <- model.parameters ++ model.states do
+      same = &Function.identity/1
+
+      %{
+        paths: [path],
+        tensors: [{State.name(path), Nx.shape(tensor)}],
+        outward: same,
+        inward: same
+      }
+    end
   end
 
-  # PyTorch keeps no random keys.
   def entries(model, :torch, op) do
     layers = layers(model, op)
 
-    for {path, tensor} <- model.parameters ++ model.states,
-        List.last(path) != "key",
-        do: torch(path, tensor, layers, op)
+    # PyTorch keeps no random keys.
+    (model.parameters ++ model.states)
+    |> Enum.reject(fn {path, _tensor} -> List.last(path) == "key" end)
+    |> Enum.group_by(fn {path, _tensor} -> layer(path, layers) end)
+    |> Enum.flat_map(fn {layer, leaves} ->
+      Torch.entries(layer, layers[State.name(layer)], leaves, op)
+    end)
+  end
+
+  # The gates of a recurrent layer are one level below it.
+  defp layer(path, layers) do
+    [above, below] = [Enum.drop(path, -2), Enum.drop(path, -1)]
+    if above != [] and is_map_key(layers, State.name(above)), do: above, else: below
   end
 
   defp layers(%Model{axon: nil}, op) do
@@ -63,75 +93,31 @@ defmodule ExBurn.Model.Layout do
           "compile the Axon model, or take layout: :axon"
   end
 
-  defp layers(%Model{axon: axon}, _op) do
-    {layers, _counts} =
-      Axon.reduce_nodes(axon, {%{}, %{}}, fn %{op_name: op} = node, {layers, counts} ->
-        layer = {op, node.opts[:channels]}
-        {Map.put(layers, node.name.(op, counts), layer), Map.update(counts, op, 1, &(&1 + 1))}
+  defp layers(%Model{axon: axon}, _op), do: kinds(axon, "")
+
+  # Kinds of layers by name. Those in a block are not nodes of the model.
+  defp kinds(axon, prefix) do
+    {kinds, _counts} =
+      Axon.reduce_nodes(axon, {%{}, %{}}, fn %{op_name: op} = node, {kinds, counts} ->
+        name = prefix <> node.name.(op, counts)
+
+        kinds =
+          kinds |> Map.merge(inside(node, name)) |> Map.put(name, {op, node.opts[:channels]})
+
+        {kinds, Map.update(counts, op, 1, &(&1 + 1))}
       end)
 
-    layers
+    kinds
   end
 
-  defp torch(path, tensor, layers, op) do
-    {layer, [own]} = Enum.split(path, -1)
-    # A recurrent layer has maps of tensors.
-    kind = layers[State.name(layer)] || layers[hd(path)]
+  defp inside(%{op: :block, opts: opts, parent: parents}, name) do
+    inputs = for {_parent, number} <- Enum.with_index(parents), do: Axon.input("#{number}")
 
-    case known(kind, own, Nx.rank(tensor)) do
-      {name, axes} -> %{path: path, name: State.name(layer ++ [name]), axes: axes}
-      nil -> raise Error, op: op, reason: unknown(path, kind)
+    case apply(opts[:block_fun], inputs) do
+      %{__struct__: Axon} = axon -> kinds(axon, name <> ".")
+      _other -> %{}
     end
   end
 
-  defp known({op, _channels}, own, _rank) when op in @norms do
-    name = @names.norm[own]
-    name && {name, nil}
-  end
-
-  defp known({op, channels}, own, rank)
-       when op in [:dense, :embedding, :conv, :depthwise_conv, :bias] do
-    name = @names.linear[own]
-    name && {name, axes(op, own, channels, rank)}
-  end
-
-  defp known(_kind, _own, _rank), do: nil
-
-  defp axes(:dense, "kernel", _channels, 2), do: [1, 0]
-
-  # Windows, inputs and outputs become outputs, inputs and windows.
-  defp axes(op, "kernel", channels, rank)
-       when op in [:conv, :depthwise_conv] and channels != :first,
-       do: [rank - 1, rank - 2 | Enum.to_list(0..(rank - 3)//1)]
-
-  defp axes(_op, _own, _channels, _rank), do: nil
-
-  defp unknown(path, kind) do
-    what = if kind, do: " of a layer of the kind #{inspect(elem(kind, 0))}", else: ""
-
-    "#{State.name(path)}#{what} has no place in layout: :torch, which knows :dense, :conv, :depthwise_conv, " <>
-      ":embedding, :batch_norm, :layer_norm, :group_norm and :instance_norm; take layout: :axon"
-  end
-
-  @doc """
-  A tensor of the model as the layout has it.
-  """
-  @spec outward(Nx.Tensor.t(), entry()) :: Nx.Tensor.t()
-  def outward(tensor, %{axes: nil}), do: tensor
-  def outward(tensor, %{axes: axes}), do: Nx.transpose(tensor, axes: axes)
-
-  @doc """
-  The opposite of `outward/2`. A tensor of another number of axes stays as it is.
-  """
-  @spec inward(Nx.Tensor.t(), entry()) :: Nx.Tensor.t()
-  def inward(tensor, %{axes: nil}), do: tensor
-
-  def inward(tensor, %{axes: axes}) do
-    if Nx.rank(tensor) == length(axes) do
-      back = axes |> Enum.with_index() |> Enum.sort() |> Enum.map(&elem(&1, 1))
-      Nx.transpose(tensor, axes: back)
-    else
-      tensor
-    end
-  end
+  defp inside(_node, _name), do: %{}
 end

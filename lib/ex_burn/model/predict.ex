@@ -5,10 +5,28 @@ defmodule ExBurn.Model.Predict do
 
   alias ExBurn.{Backend, Error, Model, Options}
   alias ExBurn.Defn.Cache
-  alias ExBurn.Model.{Forward, Input, Output, State}
+  alias ExBurn.Model.{Forward, Initial, Input, Output, State}
 
   @doc """
-  See `ExBurn.predict/3`.
+  Predicts: `{:ok, tensor}`, or tuples and maps of tensors if the model answers several, or `{:error, error}`.
+
+  `model` is an `ExBurn.Model`, or `{axon, parameters}`. The input is a tensor, or a map of tensors by name, with any number
+  of samples along the first axis. Integers and smaller floats are converted as Nx would; other types are an error.
+
+  ## Options
+
+    * `:batch_size` - runs at most so many samples at a time, to bound memory. Defaults to all at once
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 2}) |> Axon.nx(&Nx.sum(&1, axes: [1])) |> ExBurn.compile()
+      iex> {:ok, y} = ExBurn.predict(model, Nx.tensor([[1.0, 2.0], [3.0, 4.0]]))
+      iex> Nx.to_list(y)
+      [3.0, 7.0]
+      iex> {:error, error} = ExBurn.predict(model, Nx.tensor([1.0, 2.0]))
+      iex> Exception.message(error)
+      "predict: input \\"x\\" has shape {2}, expected {batch, 2}"
+
   """
   @spec predict(Model.t() | {struct(), struct() | map()}, term(), keyword()) ::
           {:ok, Nx.Container.t()} | {:error, Error.t()}
@@ -19,7 +37,14 @@ defmodule ExBurn.Model.Predict do
   end
 
   @doc """
-  See `ExBurn.predict!/2`.
+  As `predict/3`, but answers the tensor and raises the error.
+
+  ## Examples
+
+      iex> model = Axon.input("x", shape: {nil, 1}) |> Axon.nx(&Nx.add(&1, 1)) |> ExBurn.compile()
+      iex> model |> ExBurn.predict!(Nx.tensor([[1.0]])) |> Nx.to_list()
+      [[2.0]]
+
   """
   @spec predict!(Model.t() | {struct(), struct() | map()}, term(), keyword()) ::
           Nx.Container.t()
@@ -100,7 +125,7 @@ defmodule ExBurn.Model.Predict do
   end
 
   defp skeleton(axon, inputs) do
-    {parameters, states, frozen} = Model.state_types(axon, inputs, :train)
+    {parameters, states, frozen} = Initial.types(axon, inputs, :train)
     source = %{inputs: inputs, parameters: parameters, states: states}
     forward = Forward.new(Map.merge(source, %{axon: axon, frozen: frozen}))
     struct!(Model, Map.put(source, :forward, forward))
@@ -108,7 +133,7 @@ defmodule ExBurn.Model.Predict do
 
   # States that only training reads, such as the keys of dropout, are not needed to predict.
   defp needed(axon, inputs) do
-    {parameters, states, _frozen} = Model.state_types(axon, inputs, :inference)
+    {parameters, states, _frozen} = Initial.types(axon, inputs, :inference)
     MapSet.new(parameters ++ states, &elem(&1, 0))
   end
 

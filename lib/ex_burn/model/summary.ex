@@ -7,7 +7,20 @@ defmodule ExBurn.Model.Summary do
   alias ExBurn.Model.Input
 
   @doc """
-  See `ExBurn.summary/1`.
+  A table of the model's tensors, as text.
+
+  ## Examples
+
+      iex> text = Axon.input("x", shape: {nil, 4}) |> Axon.dense(2) |> ExBurn.compile() |> ExBurn.summary()
+      iex> String.split(text, "\\n")
+      [
+        "Inputs: x f32 {batch, 4}",
+        "Layer    Tensor  Type  Shape   Elements",
+        "dense_0  bias    f32   {2}     2",
+        "dense_0  kernel  f32   {4, 2}  8",
+        "Total: 10 parameters (0 frozen), 0 elements of state, 0.0 kB"
+      ]
+
   """
   @spec text(Model.t()) :: String.t()
   def text(model) do

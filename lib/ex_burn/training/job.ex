@@ -201,7 +201,8 @@ defmodule ExBurn.Training.Job do
       is_float(options.validation_data) ->
         raise Error,
           op: :fit,
-          reason: "a share of an enumerable can't be held out; give validation_data as {x, y}"
+          reason:
+            "a share of an enumerable can't be held out; give validation_data as {x, y} or batches of it"
 
       true ->
         {nil, validation!(model, options), feed(batches, options[:means])}
@@ -214,7 +215,13 @@ defmodule ExBurn.Training.Job do
     do: batches |> Feed.new() |> Feed.skip(done + skipped)
 
   defp validation!(_model, %{validation_data: nil}), do: nil
-  defp validation!(model, %{validation_data: pair}), do: Data.new!(pair, model, :fit)
+
+  defp validation!(model, %{validation_data: rows}) when is_tuple(rows),
+    do: Data.new!(rows, model, :fit)
+
+  defp validation!(model, %{validation_data: batches}) do
+    batches |> Enum.map(&Data.new!(&1, model, :fit)) |> Data.join!("validation_data", :fit)
+  end
 
   defp steps!(data, model, mode, batch_size) do
     steps = for batch <- batches(data, batch_size), do: Step.fetch!(model, mode, batch, :fit)

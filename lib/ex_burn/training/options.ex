@@ -4,7 +4,7 @@ defmodule ExBurn.Training.Options do
   """
 
   alias ExBurn.Error
-  alias ExBurn.Training.Weights
+  alias ExBurn.Training.{Feed, Weights}
 
   @fit [
     epochs: 10,
@@ -82,7 +82,7 @@ defmodule ExBurn.Training.Options do
   defp valid?(:validation_data, value),
     do:
       value == nil or match?({_, _}, value) or match?({_, _, _}, value) or
-        (is_float(value) and value > 0 and value < 1)
+        (is_float(value) and value > 0 and value < 1) or Feed.batches?(value)
 
   defp valid?(name, value) when name in [:learning_rate, :weight_decay],
     do: is_number(value) and value >= 0
@@ -124,5 +124,6 @@ defmodule ExBurn.Training.Options do
     do: "weights of at least 0, as a map by class number or as a list, or nil"
 
   defp expected(:validation_data),
-    do: "{x, y}, {x, y, weights} or the share of the rows to hold out, between 0.0 and 1.0"
+    do:
+      "{x, y}, {x, y, weights}, an enumerable of such batches or the share of the rows to hold out, between 0.0 and 1.0"
 end

@@ -7,16 +7,13 @@
 #[cfg(feature = "gpu")]
 use std::sync::Arc;
 
-use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn_backend::tensor::{BoolTensor, IndexingUpdateOp};
-use burn_backend::{AutodiffBackend, BoolDType, Scalar, Shape, Slice, TensorData, TensorMetadata};
+use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_backend::{AutodiffBackend, BoolDType, Shape, TensorData, TensorMetadata};
 #[cfg(feature = "gpu")]
 use burn_cubecl::tensor::CubeTensor;
-use burn_dispatch::{BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
-use burn_flex::FlexTensor;
+use burn_dispatch::{Dispatch, DispatchAutodiffContext, DispatchTensor};
 use burn_std::Bytes;
 
-use crate::cpu;
 use crate::device::Device;
 use crate::error::{Error, Result};
 #[cfg(feature = "gpu")]
@@ -52,6 +49,10 @@ macro_rules! by_class {
         Value::new(dtype, tensor)
     }};
 }
+
+mod host;
+mod pick;
+mod shape;
 
 impl Value {
     /// Wraps a tensor of Burn that stores elements of `dtype`. Real floats alone take part in autodiff.
@@ -263,98 +264,6 @@ impl Value {
         data.map_err(|e| Error::invalid("to_binary", format!("{e:?}")))
     }
 
-    /// The memory as the CPU backend keeps it: shared, possibly strided. `None` on other devices and while tracked by
-    /// autodiff.
-    pub fn flex(&self) -> Option<&FlexTensor> {
-        let Memory::Burn(DispatchTensor { kind: DispatchTensorKind::Flex(tensor), .. }) = &self.memory else {
-            return None;
-        };
-        match tensor {
-            BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t) => Some(t),
-            _ => None,
-        }
-    }
-
-    /// [`flex`](Self::flex) for writing.
-    pub fn flex_mut(&mut self) -> Option<&mut FlexTensor> {
-        let Memory::Burn(DispatchTensor { kind: DispatchTensorKind::Flex(tensor), .. }) = &mut self.memory else {
-            return None;
-        };
-        match tensor {
-            BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t) => Some(t),
-            _ => None,
-        }
-    }
-
-    /// With row-major CPU memory that holds these elements and no others; copied when it is not so already.
-    pub fn contiguous(mut self) -> Self {
-        if let Some(tensor) = self.flex_mut() {
-            let layout = tensor.layout();
-            let whole = layout.num_elements() * tensor.dtype().size() == tensor.bytes().len();
-            if !(whole && layout.is_contiguous()) {
-                *tensor = cpu::compact(tensor);
-            }
-        }
-        self
-    }
-
-    /// [Contiguous](Self::contiguous) in memory that nobody else holds.
-    pub(crate) fn into_own(mut self) -> Self {
-        if let Some(tensor) = self.flex_mut().filter(|tensor| !tensor.is_unique()) {
-            *tensor = cpu::compact(tensor);
-        }
-        self.contiguous()
-    }
-
-    /// Whether some element of a plain value in the CPU's memory stands for many along an axis.
-    pub(crate) fn is_spread(&self) -> bool {
-        self.spread_axes().next().is_some()
-    }
-
-    /// The value with length 1 along the axes that [repeat](Self::is_spread) an element.
-    pub(crate) fn unspread(self) -> Self {
-        let mut slices = vec![Slice::full(); self.rank()];
-        self.spread_axes().for_each(|axis| slices[axis] = (0..1).into());
-        self.slice(&slices)
-    }
-
-    fn spread_axes(&self) -> impl Iterator<Item = usize> + '_ {
-        let layout = self.flex().map(FlexTensor::layout);
-        let axes = layout.into_iter().flat_map(|layout| layout.shape().iter().zip(layout.strides()));
-        axes.enumerate().filter(|&(_, (&length, &stride))| length > 1 && stride == 0).map(|(axis, _)| axis)
-    }
-
-    /// A value over CPU memory that stores elements of `dtype`.
-    pub fn from_flex(dtype: Type, tensor: FlexTensor) -> Self {
-        let float = dtype.storage().is_float();
-        let tensor = if float { BackendTensor::Float(tensor) } else { BackendTensor::Int(tensor) };
-        let kind = DispatchTensorKind::Flex(tensor);
-        let tensor = DispatchTensor { kind, autodiff: DispatchAutodiffContext::Disabled };
-        Self { dtype, memory: Memory::Burn(tensor) }
-    }
-
-    /// One element as a real number, for scalars that steer the host.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] when the value is not one real element.
-    pub fn to_f64(&self) -> Result<f64> {
-        let dtype = self.dtype;
-        if let Some(number) = self.element().and_then(|bytes| crate::scalar::to_f64(dtype, bytes)) {
-            return Ok(number);
-        }
-        let bytes = self.untracked().into_bytes()?;
-        crate::scalar::to_f64(dtype, &bytes).ok_or_else(|| Error::invalid("to_number", "expected one real element"))
-    }
-
-    /// The bytes of the only element, where they are plain memory.
-    pub(crate) fn element(&self) -> Option<&[u8]> {
-        let tensor = self.flex()?;
-        let (size, layout) = (self.dtype.size(), tensor.layout());
-        let start = layout.start_offset() * size;
-        if layout.shape().num_elements() == 1 { tensor.bytes().get(start..start + size) } else { None }
-    }
-
     /// The value outside of autodiff, sharing memory.
     pub fn untracked(&self) -> Self {
         #[cfg(feature = "gpu")]
@@ -365,196 +274,6 @@ impl Value {
             DispatchAutodiffContext::Disabled => self.clone(),
             _ => by_class!(self.clone(), Dispatch::inner, Dispatch::int_inner),
         }
-    }
-
-    /// The same memory seen as elements of `dtype`, which are stored alike.
-    pub(crate) fn relabel(self, dtype: Type) -> Self {
-        debug_assert_eq!(self.dtype.storage(), dtype.storage());
-        Self { dtype, ..self }
-    }
-
-    /// A complex tensor as a real one whose last axis holds the two parts; other tensors themselves.
-    pub(crate) fn into_parts(self) -> Self {
-        let part = self.dtype.part();
-        self.relabel(part)
-    }
-
-    /// The real (0) or imaginary (1) part of a complex tensor.
-    pub(crate) fn part(self, part: usize) -> Self {
-        let shape = self.shape();
-        let parts = self.into_parts();
-        let mut slices = vec![Slice::full(); shape.len()];
-        // Memory without elements has no second one to start at.
-        let start = if shape.contains(&0) { 0 } else { part };
-        slices.push((start..start + 1).into());
-        parts.slice(&slices).reshape(&shape)
-    }
-
-    /// The same elements in another shape.
-    pub fn reshape(mut self, shape: &[usize]) -> Self {
-        if self.has_shape(shape) {
-            return self;
-        }
-        let shape = stored_shape(self.dtype, shape);
-        if self.flex().is_some_and(|tensor| tensor.layout().reshape(shape.clone()).is_none()) {
-            self = self.contiguous();
-        }
-        by_class!(self, |t| Dispatch::float_reshape(t, shape), |t| Dispatch::int_reshape(t, shape))
-    }
-
-    /// The axes in another order.
-    pub fn permute(self, axes: &[usize]) -> Self {
-        let parts = self.dtype.is_complex().then_some(axes.len());
-        let axes: Vec<usize> = axes.iter().copied().chain(parts).collect();
-        by_class!(self, |t| Dispatch::float_permute(t, &axes), |t| Dispatch::int_permute(t, &axes))
-    }
-
-    /// Axes of length 1 repeated to `shape`, which has the same rank.
-    pub fn expand(self, shape: &[usize]) -> Self {
-        if self.has_shape(shape) {
-            return self;
-        }
-        let shape = stored_shape(self.dtype, shape);
-        by_class!(self, |t| Dispatch::float_expand(t, shape), |t| Dispatch::int_expand(t, shape))
-    }
-
-    /// Reversed along `axes`.
-    pub fn flip(self, axes: &[usize]) -> Self {
-        by_class!(self, |t| Dispatch::float_flip(t, axes), |t| Dispatch::int_flip(t, axes))
-    }
-
-    /// The ranges `slices`, one for each axis.
-    pub fn slice(self, slices: &[Slice]) -> Self {
-        let slices = self.stored_slices(slices);
-        by_class!(self, |t| Dispatch::float_slice(t, &slices), |t| Dispatch::int_slice(t, &slices))
-    }
-
-    /// With the ranges `slices` replaced by `part`.
-    pub fn slice_assign(self, slices: &[Slice], part: Self) -> Self {
-        let slices = self.stored_slices(slices);
-        let part = part.into_tensor();
-        by_class!(self, |t| Dispatch::float_slice_assign(t, &slices, part.clone()), |t| Dispatch::int_slice_assign(
-            t,
-            &slices,
-            part.clone()
-        ))
-    }
-
-    fn stored_slices(&self, slices: &[Slice]) -> Vec<Slice> {
-        let parts = self.dtype.is_complex().then_some(Slice::full());
-        slices.iter().copied().chain(parts).collect()
-    }
-
-    /// The slices at `places`, a line of integers, along `axis`.
-    pub(crate) fn select(self, axis: usize, places: Self) -> Self {
-        if self.flex().is_some()
-            && let Ok(Some(taken)) = cpu::take(&self, axis, &places)
-        {
-            return taken;
-        }
-        let places = places.into_tensor();
-        by_class!(self, |t| Dispatch::float_select(t, axis, places.clone()), |t| Dispatch::int_select(
-            t,
-            axis,
-            places.clone()
-        ))
-    }
-
-    /// With the slices at `places` along `axis` changed by those of `updates`.
-    pub(crate) fn select_assign(self, axis: usize, places: Self, updates: Self, how: IndexingUpdateOp) -> Self {
-        let (places, updates) = (places.into_tensor(), updates.into_tensor());
-        by_class!(self, |t| Dispatch::float_select_assign(t, axis, places.clone(), updates.clone(), how), |t| {
-            Dispatch::int_select_assign(t, axis, places.clone(), updates.clone(), how)
-        })
-    }
-
-    /// The element of `axis` that `places` names, for each element of `places`.
-    pub(crate) fn gather(self, axis: usize, places: Self) -> Self {
-        let places = self.stored_places(places).into_tensor();
-        by_class!(self, |t| Dispatch::float_gather(axis, t, places.clone()), |t| Dispatch::int_gather(
-            axis,
-            t,
-            places.clone()
-        ))
-    }
-
-    /// `places`, once for each stored number.
-    fn stored_places(&self, places: Self) -> Self {
-        if !self.dtype.is_complex() {
-            return places;
-        }
-        let shape = places.shape();
-        let line = [&shape[..], &[1]].concat();
-        places.reshape(&line).expand(&[&shape[..], &[2]].concat())
-    }
-
-    /// Joined along `axis`; all parts have this value's type.
-    ///
-    /// # Panics
-    ///
-    /// When `parts` is empty.
-    pub fn cat(parts: Vec<Self>, axis: usize) -> Self {
-        if let Ok(joined) = cpu::concatenate(&parts, axis) {
-            return joined;
-        }
-        // Some are tracked by autodiff.
-        let dtype = parts[0].dtype;
-        let tensors = parts.into_iter().map(|p| p.into_tensor()).collect();
-        let cat = if dtype.storage().is_float() { Dispatch::float_cat } else { Dispatch::int_cat };
-        let tensor = cat(tensors, axis);
-        Self { dtype, memory: Memory::Burn(tensor) }
-    }
-
-    /// `on_true` where `mask` holds, this value elsewhere; all of one shape.
-    pub fn mask_where(self, mask: BoolTensor<Dispatch>, on_true: Self) -> Self {
-        let (mask, on_true) = (self.stored_mask(mask), on_true.into_tensor());
-        by_class!(self, |t| Dispatch::float_mask_where(t, mask.clone(), on_true.clone()), |t| Dispatch::int_mask_where(
-            t,
-            mask.clone(),
-            on_true.clone()
-        ))
-    }
-
-    /// `mask`, once for each stored number.
-    fn stored_mask(&self, mask: BoolTensor<Dispatch>) -> BoolTensor<Dispatch> {
-        if !self.dtype.is_complex() {
-            return mask;
-        }
-        let shape = self.shape();
-        let line = [&shape[..], &[1]].concat();
-        Dispatch::bool_expand(Dispatch::bool_reshape(mask, Shape::from(line)), stored_shape(self.dtype, &shape))
-    }
-
-    /// Whether each element differs from zero; NaN does.
-    pub fn truth(self) -> BoolTensor<Dispatch> {
-        let (dtype, shape) = (self.dtype, self.shape());
-        let truth = match dtype {
-            // The bits of -0.0 are not 0.
-            Type::F8 | Type::F8E4M3FN => {
-                let size = Dispatch::bitwise_and_scalar(self.into_tensor(), Scalar::Int(0x7f));
-                Dispatch::int_not_equal_elem(size, Scalar::Int(0), BOOL)
-            }
-            _ if dtype.storage().is_float() => {
-                Dispatch::float_not_equal_elem(self.into_tensor(), Scalar::Float(0.0), BOOL)
-            }
-            _ => Dispatch::int_not_equal_elem(self.into_tensor(), Scalar::Int(0), BOOL),
-        };
-        if !dtype.is_complex() {
-            return truth;
-        }
-        // Memory without elements has no second one to start at.
-        let second = if shape.contains(&0) { 0..1 } else { 1..2 };
-        let [re, im] = [0..1, second].map(|part| {
-            let mut slices = vec![Slice::full(); shape.len()];
-            slices.push(part.into());
-            Dispatch::bool_slice(truth.clone(), &slices)
-        });
-        Dispatch::bool_reshape(Dispatch::bool_or(re, im), Shape::from(shape))
-    }
-
-    /// 0 or 1 of the real float type `dtype` for each element of `mask`.
-    pub(crate) fn from_bool(mask: BoolTensor<Dispatch>, dtype: Type) -> Self {
-        Self::new(dtype, Dispatch::bool_into_float(mask, dtype.storage().into()))
     }
 }
 

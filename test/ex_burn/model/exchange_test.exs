@@ -180,8 +180,8 @@ defmodule ExBurn.Model.ExchangeTest do
     model = words()
     bias = Nx.tensor([7.0, 8.0])
 
-    lstm = "x" |> Axon.input(shape: {nil, 3, 2}) |> Axon.lstm(2, name: "l") |> elem(0)
-    lstm = ExBurn.compile(lstm)
+    cell = "x" |> Axon.input(shape: {nil, 3, 4, 4, 1}) |> Axon.conv_lstm(2, name: "l") |> elem(0)
+    cell = ExBurn.compile(cell)
     not_ours = Path.join(dir, "no.safetensors")
     File.write!(not_ours, "nothing")
     saved = Path.join(dir, "saved.safetensors")
@@ -213,8 +213,8 @@ defmodule ExBurn.Model.ExchangeTest do
           {fn -> ExBurn.import_params(model, "/no/file") end,
            "import_params: /no/file: no such file"},
           {fn -> ExBurn.import_params(model, not_ours) end, "import_params: "},
-          {fn -> ExBurn.export(lstm, Path.join(dir, "l"), layout: :torch) end,
-           "of a layer of the kind :lstm has no place in layout: :torch"},
+          {fn -> ExBurn.export(cell, Path.join(dir, "l"), layout: :torch) end,
+           "of a layer of the kind :conv_lstm has no place in layout: :torch"},
           {fn -> ExBurn.export(ExBurn.load(saved), Path.join(dir, "l"), layout: :torch) end,
            "export: layout: :torch depends on the kinds of layers"},
           {fn -> ExBurn.export(model, "/no/such/folder/x") end, "export: /no/such/folder/x"},

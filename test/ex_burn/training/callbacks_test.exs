@@ -145,6 +145,10 @@ defmodule ExBurn.Training.CallbacksTest do
     assert_received {:training_progress, 2, _loss, nil}
     assert second.epoch == 2
     assert Agent.get(agent, & &1) == history
+
+    {:ok, empty} = Agent.start_link(fn -> nil end)
+    {_model, history} = fit([Training.history_callback(empty)], epochs: 2)
+    assert Agent.get(empty, & &1) == history
   end
 
   describe "early_stopping_callback" do

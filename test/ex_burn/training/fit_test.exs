@@ -169,6 +169,31 @@ defmodule ExBurn.Training.FitTest do
     assert_relative(parameters(model)["dense_0"]["kernel"], Nx.tensor([[3.0], [-2.0]]), 1.0e-3)
   end
 
+  test "batches for validation count by their rows" do
+    {x, y} = classes(50, 2)
+    model = classifier(&Axon.dense(&1, 5, activation: :relu))
+    cut = fn rows -> {x[rows], y[rows]} end
+    batches = Stream.map([0..15, 16..46, 47..49], cut)
+    opts = [epochs: 2, batch_size: 16] ++ @quiet
+
+    [{_, want}, {_, got}] =
+      for data <- [{x, y}, batches],
+          do: Training.fit_with_progress(model, {x, y}, [validation_data: data] ++ opts)
+
+    assert got == want
+
+    for {data, text} <- [
+          {[], "validation_data has no batches"},
+          {[{x, y}, {x, y, Nx.broadcast(1.0, {50})}], "differ in more than their rows"},
+          {[3], "data must be {x, y}"}
+        ] do
+      error =
+        assert_raise ExBurn.Error, fn -> Training.fit(model, {x, y}, validation_data: data) end
+
+      assert Exception.message(error) =~ text
+    end
+  end
+
   test "a share of the rows is held out for validation" do
     counter = fn y, _p -> Nx.mean(y) end
     axon = "x" |> Axon.input(shape: {nil, 1}) |> Axon.dense(1)

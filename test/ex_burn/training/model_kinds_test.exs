@@ -27,7 +27,8 @@ defmodule ExBurn.Training.ModelKindsTest do
   end
 
   # Inputs are f32; the first layer widens them.
-  for %{name: name} <- GradientCases.all() do
+  # Axon computes RMSNorm in f32, and its policies pass over blocks, of which a bidirectional layer is made.
+  for %{name: name} <- GradientCases.all(), name not in [:rms_norm, :bidirectional] do
     test "of #{name} in f64" do
       %{model: axon, x: x} = Enum.find(GradientCases.all(), &(&1.name == unquote(name)))
       axon = policy(axon, params: {:f, 64}, compute: {:f, 64}, output: {:f, 64})

@@ -40,6 +40,13 @@ defmodule ExBurn.Training.PlotTest do
     refute plot =~ "val_loss"
   end
 
+  test "what is no history is refused" do
+    for other <- [:none, [%{loss: 1.0}], %{epoch: 1, loss: 1.0}] do
+      error = assert_raise ExBurn.Error, fn -> Training.plot(other) end
+      assert Exception.message(error) =~ "expected the list that fit_with_progress answers"
+    end
+  end
+
   test "the validation loss is drawn too, dotted" do
     plot = Training.plot([entry(1, 1.0, 2.0), entry(2, 1.0, 2.0)])
     assert plot =~ "val_loss"

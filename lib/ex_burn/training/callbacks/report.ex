@@ -63,7 +63,7 @@ defmodule ExBurn.Training.Callbacks.Report do
   end
 
   @doc """
-  Appends each epoch's entry to the list held by an `Agent`, where other processes can read it while the run goes on. A
+  Appends each epoch's entry to the list, or nothing, held by an `Agent`, where other processes can read it while the run goes on. A
   resumed run appends those of the epochs before it first.
 
   ## Examples
@@ -77,11 +77,11 @@ defmodule ExBurn.Training.Callbacks.Report do
   def history(agent) do
     fn
       {:start, %{history: history}}, state ->
-        Agent.update(agent, &(&1 ++ history))
+        Agent.update(agent, &(List.wrap(&1) ++ history))
         {:cont, state}
 
       {:epoch, info}, state ->
-        Agent.update(agent, &(&1 ++ [History.from_info(info)]))
+        Agent.update(agent, &(List.wrap(&1) ++ [History.from_info(info)]))
         {:cont, state}
 
       _event, state ->

@@ -1,0 +1,104 @@
+//! Values in the CPU's memory, as they lie there.
+
+use burn_backend::Slice;
+use burn_dispatch::{BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
+use burn_flex::FlexTensor;
+
+use super::{Memory, Value};
+use crate::cpu;
+use crate::error::{Error, Result};
+use crate::types::Type;
+
+impl Value {
+    /// The memory as the CPU backend keeps it: shared, possibly strided. `None` on other devices and while tracked by
+    /// autodiff.
+    pub fn flex(&self) -> Option<&FlexTensor> {
+        let Memory::Burn(DispatchTensor { kind: DispatchTensorKind::Flex(tensor), .. }) = &self.memory else {
+            return None;
+        };
+        match tensor {
+            BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t) => Some(t),
+            _ => None,
+        }
+    }
+
+    /// [`flex`](Self::flex) for writing.
+    pub fn flex_mut(&mut self) -> Option<&mut FlexTensor> {
+        let Memory::Burn(DispatchTensor { kind: DispatchTensorKind::Flex(tensor), .. }) = &mut self.memory else {
+            return None;
+        };
+        match tensor {
+            BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t) => Some(t),
+            _ => None,
+        }
+    }
+
+    /// With row-major CPU memory that holds these elements and no others; copied when it is not so already.
+    pub fn contiguous(mut self) -> Self {
+        if let Some(tensor) = self.flex_mut() {
+            let layout = tensor.layout();
+            let whole = layout.num_elements() * tensor.dtype().size() == tensor.bytes().len();
+            if !(whole && layout.is_contiguous()) {
+                *tensor = cpu::compact(tensor);
+            }
+        }
+        self
+    }
+
+    /// [Contiguous](Self::contiguous) in memory that nobody else holds.
+    pub(crate) fn into_own(mut self) -> Self {
+        if let Some(tensor) = self.flex_mut().filter(|tensor| !tensor.is_unique()) {
+            *tensor = cpu::compact(tensor);
+        }
+        self.contiguous()
+    }
+
+    /// Whether some element of a plain value in the CPU's memory stands for many along an axis.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.spread_axes().next().is_some()
+    }
+
+    /// The value with length 1 along the axes that [repeat](Self::is_spread) an element.
+    pub(crate) fn unspread(self) -> Self {
+        let mut slices = vec![Slice::full(); self.rank()];
+        self.spread_axes().for_each(|axis| slices[axis] = (0..1).into());
+        self.slice(&slices)
+    }
+
+    fn spread_axes(&self) -> impl Iterator<Item = usize> + '_ {
+        let layout = self.flex().map(FlexTensor::layout);
+        let axes = layout.into_iter().flat_map(|layout| layout.shape().iter().zip(layout.strides()));
+        axes.enumerate().filter(|&(_, (&length, &stride))| length > 1 && stride == 0).map(|(axis, _)| axis)
+    }
+
+    /// A value over CPU memory that stores elements of `dtype`.
+    pub fn from_flex(dtype: Type, tensor: FlexTensor) -> Self {
+        let float = dtype.storage().is_float();
+        let tensor = if float { BackendTensor::Float(tensor) } else { BackendTensor::Int(tensor) };
+        let kind = DispatchTensorKind::Flex(tensor);
+        let tensor = DispatchTensor { kind, autodiff: DispatchAutodiffContext::Disabled };
+        Self { dtype, memory: Memory::Burn(tensor) }
+    }
+
+    /// One element as a real number, for scalars that steer the host.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the value is not one real element.
+    pub fn to_f64(&self) -> Result<f64> {
+        let dtype = self.dtype;
+        if let Some(number) = self.element().and_then(|bytes| crate::scalar::to_f64(dtype, bytes)) {
+            return Ok(number);
+        }
+        let bytes = self.untracked().into_bytes()?;
+        crate::scalar::to_f64(dtype, &bytes).ok_or_else(|| Error::invalid("to_number", "expected one real element"))
+    }
+
+    /// The bytes of the only element, where they are plain memory.
+    pub(crate) fn element(&self) -> Option<&[u8]> {
+        let tensor = self.flex()?;
+        let (size, layout) = (self.dtype.size(), tensor.layout());
+        let start = layout.start_offset() * size;
+        if layout.shape().num_elements() == 1 { tensor.bytes().get(start..start + size) } else { None }
+    }
+}

@@ -1,0 +1,106 @@
+//! The same elements in other shapes and orders, some of them, or joined.
+
+use burn_backend::Slice;
+use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_dispatch::Dispatch;
+
+use super::{Memory, Value, stored_shape};
+use crate::cpu;
+use crate::types::Type;
+
+impl Value {
+    /// The same memory seen as elements of `dtype`, which are stored alike.
+    pub(crate) fn relabel(self, dtype: Type) -> Self {
+        debug_assert_eq!(self.dtype.storage(), dtype.storage());
+        Self { dtype, ..self }
+    }
+
+    /// A complex tensor as a real one whose last axis holds the two parts; other tensors themselves.
+    pub(crate) fn into_parts(self) -> Self {
+        let part = self.dtype.part();
+        self.relabel(part)
+    }
+
+    /// The real (0) or imaginary (1) part of a complex tensor.
+    pub(crate) fn part(self, part: usize) -> Self {
+        let shape = self.shape();
+        let parts = self.into_parts();
+        let mut slices = vec![Slice::full(); shape.len()];
+        // Memory without elements has no second one to start at.
+        let start = if shape.contains(&0) { 0 } else { part };
+        slices.push((start..start + 1).into());
+        parts.slice(&slices).reshape(&shape)
+    }
+
+    /// The same elements in another shape.
+    pub fn reshape(mut self, shape: &[usize]) -> Self {
+        if self.has_shape(shape) {
+            return self;
+        }
+        let shape = stored_shape(self.dtype, shape);
+        if self.flex().is_some_and(|tensor| tensor.layout().reshape(shape.clone()).is_none()) {
+            self = self.contiguous();
+        }
+        by_class!(self, |t| Dispatch::float_reshape(t, shape), |t| Dispatch::int_reshape(t, shape))
+    }
+
+    /// The axes in another order.
+    pub fn permute(self, axes: &[usize]) -> Self {
+        let parts = self.dtype.is_complex().then_some(axes.len());
+        let axes: Vec<usize> = axes.iter().copied().chain(parts).collect();
+        by_class!(self, |t| Dispatch::float_permute(t, &axes), |t| Dispatch::int_permute(t, &axes))
+    }
+
+    /// Axes of length 1 repeated to `shape`, which has the same rank.
+    pub fn expand(self, shape: &[usize]) -> Self {
+        if self.has_shape(shape) {
+            return self;
+        }
+        let shape = stored_shape(self.dtype, shape);
+        by_class!(self, |t| Dispatch::float_expand(t, shape), |t| Dispatch::int_expand(t, shape))
+    }
+
+    /// Reversed along `axes`.
+    pub fn flip(self, axes: &[usize]) -> Self {
+        by_class!(self, |t| Dispatch::float_flip(t, axes), |t| Dispatch::int_flip(t, axes))
+    }
+
+    /// The ranges `slices`, one for each axis.
+    pub fn slice(self, slices: &[Slice]) -> Self {
+        let slices = self.stored_slices(slices);
+        by_class!(self, |t| Dispatch::float_slice(t, &slices), |t| Dispatch::int_slice(t, &slices))
+    }
+
+    /// With the ranges `slices` replaced by `part`.
+    pub fn slice_assign(self, slices: &[Slice], part: Self) -> Self {
+        let slices = self.stored_slices(slices);
+        let part = part.into_tensor();
+        by_class!(self, |t| Dispatch::float_slice_assign(t, &slices, part.clone()), |t| Dispatch::int_slice_assign(
+            t,
+            &slices,
+            part.clone()
+        ))
+    }
+
+    fn stored_slices(&self, slices: &[Slice]) -> Vec<Slice> {
+        let parts = self.dtype.is_complex().then_some(Slice::full());
+        slices.iter().copied().chain(parts).collect()
+    }
+
+    /// Joined along `axis`; all parts have this value's type.
+    ///
+    /// # Panics
+    ///
+    /// When `parts` is empty.
+    pub fn cat(parts: Vec<Self>, axis: usize) -> Self {
+        if let Ok(joined) = cpu::concatenate(&parts, axis) {
+            return joined;
+        }
+        // Some are tracked by autodiff.
+        let dtype = parts[0].dtype;
+        let tensors = parts.into_iter().map(|p| p.into_tensor()).collect();
+        let cat = if dtype.storage().is_float() { Dispatch::float_cat } else { Dispatch::int_cat };
+        let tensor = cat(tensors, axis);
+        Self { dtype, memory: Memory::Burn(tensor) }
+    }
+}
