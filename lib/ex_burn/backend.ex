@@ -281,6 +281,14 @@ defmodule ExBurn.Backend do
       reason: "got #{ExBurn.Options.short(t)}, a template, expected a tensor with values"
   end
 
+  def ref(%T{data: %Nx.Defn.Expr{}}) do
+    raise Error,
+      op: :from_nx,
+      reason:
+        "got an expression, expected a tensor with values; a compiled function that another one calls " <>
+          "while it is traced is a part of that with on_conflict: :reuse"
+  end
+
   def ref(%T{data: %backend{}} = t) do
     t = Nx.devectorize(t)
     upload(t, backend.to_binary(t, Nx.size(t)))

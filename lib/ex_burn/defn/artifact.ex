@@ -73,8 +73,12 @@ defmodule ExBurn.Defn.Artifact do
     Enum.each(modules, &Code.ensure_loaded/1)
 
     case :erlang.binary_to_term(body, [:safe]) do
-      {%{}, %{captures: _, cost: _, output: _, program: _, used: _}} = term ->
-        if function?(term), do: {:error, "it holds functions"}, else: {:ok, term}
+      {%{}, %{captures: _, output: _, program: _} = lowered} = term ->
+        cond do
+          function?(term) -> {:error, "it holds functions"}
+          runs?(lowered) -> {:ok, term}
+          true -> {:error, "it holds something else"}
+        end
 
       _ ->
         {:error, "it holds something else"}
@@ -82,6 +86,15 @@ defmodule ExBurn.Defn.Artifact do
   rescue
     ArgumentError -> {:error, "it names what this VM does not know"}
   end
+
+  # Whether what Elixir reads of it at a run is what it can read there.
+  defp runs?(%{used: used, calls: calls, cost: cost, fused_cost: fused})
+       when is_list(used) and is_list(calls) and is_number(cost) and is_number(fused) do
+    used == Enum.filter(Enum.uniq(Enum.sort(used)), &(is_integer(&1) and &1 >= 0)) and
+      Enum.all?(calls, &match?({:hook, {:named, _name, nil}, _template}, &1))
+  end
+
+  defp runs?(_lowered), do: false
 
   defp same(facts, facts), do: :ok
 

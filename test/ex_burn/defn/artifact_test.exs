@@ -142,7 +142,11 @@ defmodule ExBurn.Defn.ArtifactTest do
       {facts, %{lowered | output: Nx.template({1}, :f32)}},
       {facts, %{lowered | used: [7]}},
       {facts, %{lowered | captures: [{{:f, 32}, {5}, <<1>>}]}},
-      {facts, Map.delete(lowered, :captures)}
+      {facts, Map.delete(lowered, :captures)},
+      {facts, %{lowered | used: [-1]}},
+      {facts, %{lowered | calls: [1]}},
+      {facts, Map.delete(lowered, :calls)},
+      {facts, Map.delete(lowered, :fused_cost)}
     ]
 
     bodies = [<<131, 119, 9, "not_known">> | Enum.map(terms, &:erlang.term_to_binary/1)]

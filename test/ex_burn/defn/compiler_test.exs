@@ -114,6 +114,19 @@ defmodule ExBurn.Defn.CompilerTest do
     end
   end
 
+  test "a compiled function in one that is being compiled is told how to be a part of it" do
+    twice = fn opts ->
+      inner = Nx.Defn.jit(&Nx.add(&1, 1), [compiler: Compiler] ++ opts)
+      Nx.Defn.jit(fn x -> x |> inner.() |> Nx.multiply(2) end, compiler: Compiler)
+    end
+
+    assert Nx.to_number(twice.(on_conflict: :reuse).(Nx.tensor(3))) == 8
+
+    assert_raise ExBurn.Error, ~r/from_nx: got an expression.*on_conflict: :reuse/, fn ->
+      twice.(on_conflict: :force).(Nx.tensor(3))
+    end
+  end
+
   test "options of other compilers are ignored, unknown devices are not" do
     opts = [compiler: Compiler, client: :host, max_float_type: {:f, 32}]
     assert Nx.Defn.jit_apply(&Nx.add(&1, 1), [Nx.tensor(1)], opts) |> Nx.to_number() == 2
