@@ -137,6 +137,52 @@ fn an_element_for_each_row() {
 }
 
 #[test]
+fn what_is_made_again_for_each_reader() {
+    let folds = [Fold::Sum, Fold::Product, Fold::Max, Fold::Min];
+    let shapes = [[5, 256], [3, 300], [2, 1_100], [20, 1_024], [9, 40], [2, 40_000]];
+    for (fold, shape) in folds.into_iter().flat_map(|fold| shapes.map(|shape| (fold, shape))) {
+        let mut b = Builder::new(&[ty(Type::F32, &shape), ty(Type::F32, &[shape[0], 1])]);
+        let shifted = b.binary(Binary::Subtract, 0, 1);
+        let square = b.binary(Binary::Multiply, shifted, shifted);
+        let of_squares = b.reduce(fold, square, &[1], true);
+        let scaled = b.binary(Binary::Divide, shifted, of_squares);
+        let exp = b.unary(Unary::Exp, shifted);
+        let results = [scaled, b.reduce(Fold::Sum, exp, &[1], true)];
+        let program = b.finish(&results);
+        let len = shape[0] * shape[1];
+        let beside = tensor(Type::F32, &[shape[0], 1], &noise(4, shape[0], 3));
+        for x in [noise(3, len, 9), numbers(&values(5, Type::F32, len))] {
+            same(&program, &[tensor(Type::F32, &shape, &x), beside.clone()]);
+        }
+    }
+}
+
+#[test]
+fn a_norm_is_known_where_numbers_lie_as_far_below_their_mean_as_above() {
+    let shape = [3, 640];
+    let mut b = Builder::new(&[ty(Type::F32, &shape)]);
+    let [count, small] = [640.0, 7.0].map(|n| b.constant(Type::F32, n));
+    let mean = |b: &mut Builder, x| {
+        let sum = b.reduce(Fold::Sum, x, &[1], true);
+        b.binary(Binary::Divide, sum, count)
+    };
+    let middle = mean(&mut b, 0);
+    let centred = b.binary(Binary::Subtract, 0, middle);
+    let square = b.binary(Binary::Multiply, centred, centred);
+    let variance = mean(&mut b, square);
+    let above = b.binary(Binary::Add, variance, small);
+    let root = b.unary(Unary::Sqrt, above);
+    let out = b.binary(Binary::Divide, centred, root);
+    let program = b.finish(&[out]);
+    let signs: Vec<f64> =
+        noise(6, 3 * 320, 2).into_iter().flat_map(|n| if n > 0.0 { [1.0, -1.0] } else { [-1.0, 1.0] }).collect();
+    let x: Vec<f64> = signs.iter().map(|sign| 5.0 + 3.0 * sign).collect();
+    let got = same(&program, &[tensor(Type::F32, &shape, &x)]);
+    // 3 by the root of 9 and 7.
+    assert_eq!(numbers(&got[0]), signs.iter().map(|sign| sign * 0.75).collect::<Vec<_>>());
+}
+
+#[test]
 fn gelu_is_that_of_its_table() {
     let mut b = Builder::new(&[ty(Type::F32, &[7])]);
     let [half, one, root] = [0.5, 1.0, std::f64::consts::SQRT_2].map(|n| b.constant(Type::F32, n));
