@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ex_burn_engine::exec::{Plan, stoppable};
-use ex_burn_engine::program::{Binary, Dot, DynamicSlice, Fold, Instruction, Op, Program, Slice, Unary, While};
+use ex_burn_engine::program::{
+    Binary, Callback, Dot, DynamicSlice, Fold, Instruction, Op, Program, Slice, Unary, While,
+};
 use ex_burn_engine::{Device, TensorType, Type, Value, passes};
 
 use crate::builder::{Builder, names, optimised, run};
@@ -154,6 +156,15 @@ fn a_condition_that_reads_rows_keeps_the_loop_whole() {
     let less = condition.emit(Op::Binary(Binary::Less), &[most, bound], ty(Type::U8, &[]));
     attrs.condition = condition.finish(&[less]);
     assert_eq!(names(&cut(&program)), ["constant", "while"]);
+}
+
+#[test]
+fn a_loop_that_calls_into_the_host_stays_whole() {
+    let calls: More = |b, h| {
+        b.emit(Op::RuntimeCall(Callback { id: 1 }), &[0], ty(Type::S32, &[]));
+        h
+    };
+    assert_eq!(names(&cut(&recurrent(Type::F64, 32, calls))), ["constant", "while"]);
 }
 
 #[test]

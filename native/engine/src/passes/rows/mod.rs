@@ -53,6 +53,10 @@ fn block_rows(rows: usize) -> Option<usize> {
 
 /// The loop in blocks of rows, where there are any.
 fn in_blocks(attrs: &While, instruction: &Instruction) -> Option<Rows> {
+    // The host is called once in an iteration, not once for each block.
+    if instruction.op.has_effect() {
+        return None;
+    }
     let state = instruction.outputs.len();
     let body = &attrs.body;
     let (rows, places) = seeds(body, state).find_map(|(seed, axis, rows)| {
