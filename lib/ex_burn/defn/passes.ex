@@ -9,7 +9,7 @@ defmodule ExBurn.Defn.Passes do
   The configuration is read when a function is compiled; `ExBurn.Defn.Cache.clear/0` makes that happen again.
 
   What a program computes does not depend on the passes, but for the last place of sums that `:products` and `:sequences` put
-  together. Leaving one out is for looking into things.
+  together and `:rows` takes apart. Leaving one out is for looking into things.
   """
 
   alias ExBurn.Fusion
@@ -25,6 +25,7 @@ defmodule ExBurn.Defn.Passes do
     :hoisting,
     :sequences,
     :products,
+    :rows,
     :liveness
   ]
 
@@ -47,7 +48,7 @@ defmodule ExBurn.Defn.Passes do
 
       iex> ExBurn.Defn.Passes.disabled(passes: [magic: false])
       ** (ArgumentError) unknown pass :magic; the passes are :constant_folding, :cse, :dead_code, :algebraic, :layout, \
-  :fusion, :patterns, :hoisting, :sequences, :products, :liveness
+  :fusion, :patterns, :hoisting, :sequences, :products, :rows, :liveness
 
   """
   @spec disabled(keyword()) :: [String.t()]

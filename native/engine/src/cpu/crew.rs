@@ -4,7 +4,7 @@
 //! after each loop, and nobody waits for a helper that has not begun: the caller does all that is left and closes the job.
 
 use std::any::Any;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,13 +39,33 @@ type Work<'a> = &'a (dyn Fn() + Sync);
 ///
 /// Returns when this thread's call has returned and so have all that began. A panic of one of them is passed on.
 pub(super) fn share(helpers: usize, work: Work<'_>) {
-    if helpers == 0 {
+    if helpers == 0 || ALONE.get() {
         return work();
     }
     let crew = CREW.get_or_init(Crew::start);
     match crew.slots.iter().find(|slot| slot.take()) {
         Some(slot) => slot.run(crew, helpers, work),
         None => work(),
+    }
+}
+
+thread_local! {
+    /// Whether this thread works on a part of something larger that keeps all others busy.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`, whose loops stay on this thread.
+pub(super) fn alone<T>(work: impl FnOnce() -> T) -> T {
+    let _restore = Restore(ALONE.replace(true));
+    work()
+}
+
+/// Says again what an outer call has said, after a panic too.
+struct Restore(bool);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        ALONE.set(self.0);
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) use scan::{Pair, scan, scan_gradient};
 pub(crate) use sort::{argsort, sort};
 pub(crate) use table::{pick, take_rows};
 pub(crate) use take::take;
-pub(crate) use tasks::chunks;
+pub(crate) use tasks::{apart, chunks};
 pub(crate) use view::View;
 pub(crate) use window::{Share, WindowAxis, add_at_extrema, extrema, fold_windows, window_gradient};
 

@@ -4,7 +4,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use super::crew::{share, threads};
+use super::crew::{alone, share, threads};
 
 /// Results that one task computes; smaller outputs stay on the calling thread.
 pub(super) const CHUNK: usize = 64 * 1024;
@@ -31,4 +31,9 @@ pub(crate) fn chunks<T: Send>(all: &mut [T], size: usize, task: &(dyn Fn(usize, 
             task(number, part);
         }
     });
+}
+
+/// Runs `task` on each of `all`, each on one core with all that is done for it.
+pub(crate) fn apart<T: Send>(all: &mut [T], task: &(dyn Fn(usize, &mut T) + Sync)) {
+    chunks(all, 1, &|number, part| alone(|| part.iter_mut().for_each(|part| task(number, part))));
 }

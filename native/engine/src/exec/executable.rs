@@ -79,6 +79,12 @@ impl Executable {
         if *known == params { gradient.clone() } else { make() }
     }
 
+    /// The program as the passes but this one make it.
+    pub(crate) fn without(&self, pass: &str) -> Result<Program> {
+        let (program, disabled) = &*self.source;
+        passes::optimise(program, &[disabled.as_slice(), &[pass.to_string()]].concat())
+    }
+
     /// The program as it was given.
     pub fn program(&self) -> &Program {
         self.plan.program()

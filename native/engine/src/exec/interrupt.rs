@@ -24,6 +24,11 @@ pub fn stoppable<T>(stop: &Arc<AtomicBool>, body: impl FnOnce() -> T) -> T {
     body()
 }
 
+/// What ends the run of this thread, for another thread that works for it.
+pub(crate) fn stop_flag() -> Option<Arc<AtomicBool>> {
+    STOP.with_borrow(Clone::clone)
+}
+
 /// Puts the flag of an outer run back, after a panic too.
 struct Restore(Option<Arc<AtomicBool>>);
 

@@ -11,8 +11,8 @@ mod plan;
 pub use executable::Executable;
 pub(crate) use host::replay;
 pub use host::{Host, with_host};
-pub(crate) use interrupt::check as check_stopped;
 pub use interrupt::stoppable;
+pub(crate) use interrupt::{check as check_stopped, stop_flag};
 pub use machine::{Machine, Outcome};
 pub use plan::Plan;
 

@@ -56,7 +56,7 @@ pub(crate) fn run(mut call: Call<'_>, adapter: Adapter) -> Result<Vec<Value>> {
 fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
     match call.op {
         Op::Fused(attrs) => fused(attrs, call, adapter).map(Some),
-        Op::Blocked(_) => body(call).map(Some),
+        Op::Blocked(_) | Op::Rows(_) => body(call).map(Some),
         Op::StopGrad | Op::CustomGrad(_) => Ok(call.inputs.first().cloned().map(|value| vec![value])),
         _ if !call.inputs.iter().all(|value| value.cube().is_some()) => Ok(None),
         Op::Constant(_) | Op::Iota(_) | Op::Eye => created(call, adapter),
@@ -103,7 +103,8 @@ fn created(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
 
 /// The program inside an operation, step by step.
 fn body(call: &mut Call<'_>) -> Result<Vec<Value>> {
-    let [program] = call.nested else { return Err(call.invalid("has no region")) };
+    // Rows are not cut here.
+    let [program, ..] = call.nested else { return Err(call.invalid("has no region")) };
     program.run(std::mem::take(&mut call.inputs), call.device)
 }
 

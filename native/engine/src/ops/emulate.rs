@@ -73,5 +73,6 @@ fn takes_packed(op: &Op) -> bool {
             | Op::CustomGrad(_)
             | Op::Fused(_)
             | Op::Blocked(_)
+            | Op::Rows(_)
     )
 }

@@ -24,6 +24,7 @@ mod memory;
 mod promote;
 mod real;
 mod reduce;
+mod rows;
 mod select;
 mod shape;
 mod sort;
@@ -190,6 +191,7 @@ fn native(call: Call<'_>) -> Result<Vec<Value>> {
         Op::AllClose(attrs) => one(all_close::all_close(attrs, call)),
         Op::Fused(attrs) => fused::run(attrs, call),
         Op::Blocked(_) => blocked::run(call),
+        Op::Rows(attrs) => rows::run(attrs, call),
         Op::While(_) | Op::Cond(_) | Op::Hook(_) | Op::RuntimeCall(_) => {
             Err(call.invalid("runs as a part of a program only"))
         }

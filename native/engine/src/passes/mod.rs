@@ -9,6 +9,7 @@ mod hoisting;
 mod layout;
 pub mod patterns;
 mod products;
+mod rows;
 mod sequences;
 pub(crate) mod writer;
 
@@ -28,6 +29,7 @@ const PASSES: &[Pass] = &[
     ("products", products::merge),
     ("hoisting", hoisting::hoist),
     ("dead_code", dead::remove),
+    ("rows", rows::cut),
     ("fusion", fusion::fuse),
 ];
 
@@ -100,6 +102,7 @@ fn everywhere(program: &Program, pass: &dyn Fn(&Program) -> Program) -> Program 
 fn nested_mut(op: &mut Op) -> Vec<&mut Program> {
     match op {
         Op::While(op) => vec![&mut op.condition, &mut op.body],
+        Op::Rows(op) => vec![&mut op.whole, &mut op.block],
         Op::Cond(op) => op.predicates.iter_mut().chain(&mut op.branches).collect(),
         _ => vec![],
     }

@@ -518,6 +518,22 @@ pub struct Blocked {
     pub body: Program,
 }
 
+/// A program whose results' rows depend on the same rows of its operands alone. It runs by blocks of rows, each from its start to
+/// its end on one core. Operands: those of the programs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rows {
+    /// The axis of each operand along which its rows lie; `None` where each block reads all of it.
+    pub operands: Vec<Option<usize>>,
+    /// The axis of each result along which its rows lie; `None` where each block answers the same.
+    pub results: Vec<Option<usize>>,
+    /// How many blocks there are.
+    pub blocks: usize,
+    /// The program for all rows at once, for values that can't be cut for nothing.
+    pub whole: Program,
+    /// The program for the rows of a block.
+    pub block: Program,
+}
+
 /// Elementwise operations, and folds of rows, that run as one. Operands: those of the body, which broadcast to the region
 /// as their extents say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -102,6 +102,15 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
             expect_types(&op, "its body takes", blocked.body.inputs.iter(), &operands)?;
             expect_types(&op, "its body answers", blocked.body.output_types().iter(), &outputs)
         }
+        Op::Rows(rows) => {
+            expect_types(&op, "its program takes", rows.whole.inputs.iter(), &operands)?;
+            expect_types(&op, "its program answers", rows.whole.output_types().iter(), &outputs)?;
+            let cut = |types: &[&TensorType], axes: &[Option<usize>]| part_types(&op, types, axes, rows.blocks);
+            let (takes, answers) = (cut(&operands, &rows.operands)?, cut(&outputs, &rows.results)?);
+            let [takes, answers] = [&takes, &answers].map(|types| types.iter().collect::<Vec<_>>());
+            expect_types(&op, "a block takes", rows.block.inputs.iter(), &takes)?;
+            expect_types(&op, "a block answers", rows.block.output_types().iter(), &answers)
+        }
         Op::Fused(fused) => {
             expect_types(&op, "its region takes", fused.body.inputs.iter(), &operands)?;
             expect_types(&op, "its region answers", fused.body.output_types().iter(), &outputs)?;
@@ -113,6 +122,21 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
         }
         _ => Ok(()),
     }
+}
+
+/// The types of parts of values that are cut in `blocks` along these axes.
+fn part_types(op: &str, types: &[&TensorType], axes: &[Option<usize>], blocks: usize) -> Result<Vec<TensorType>> {
+    expect_count(op, "there are axes of", axes.len(), types.len())?;
+    let part = |(ty, axis): (&&TensorType, &Option<usize>)| {
+        let mut part = (*ty).clone();
+        let Some(axis) = axis else { return Ok(part) };
+        match part.shape.get(*axis) {
+            Some(&length) if blocks > 0 && length.is_multiple_of(blocks) => part.shape[*axis] = length / blocks,
+            _ => return Err(Error::invalid(op, format!("{ty} can't be cut in {blocks} blocks along axis {axis}"))),
+        }
+        Ok(part)
+    };
+    types.iter().zip(axes).map(part).collect()
 }
 
 fn expect_count(op: &str, what: &str, got: usize, want: usize) -> Result<()> {

@@ -62,6 +62,7 @@ pub enum Op {
     CustomGrad(CustomGrad),
     Fused(Fused),
     Blocked(Blocked),
+    Rows(Rows),
     Hook(Callback),
     RuntimeCall(Callback),
 }
@@ -98,6 +99,7 @@ impl Op {
             Op::CustomGrad(op) => vec![&op.backward],
             Op::Fused(op) => vec![&op.body],
             Op::Blocked(op) => vec![&op.body],
+            Op::Rows(op) => vec![&op.whole, &op.block],
             _ => vec![],
         }
     }

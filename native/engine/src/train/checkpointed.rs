@@ -64,7 +64,8 @@ struct Run<'a> {
 impl Checkpointed {
     /// `None` when there is one segment only.
     pub(super) fn new(executable: &Executable, params: usize, how: Checkpointing) -> Result<Option<Self>> {
-        let program = executable.program();
+        // A chain of layers that is one operation can't be cut.
+        let program = &executable.without("rows")?;
         let ends = match how {
             Checkpointing::Off => return Ok(None),
             Checkpointing::Balanced => balanced(program),

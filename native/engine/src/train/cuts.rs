@@ -26,6 +26,7 @@ pub(super) fn balanced(program: &Program) -> Vec<usize> {
 fn weight(instruction: &Instruction) -> usize {
     let inside = match &instruction.op {
         Op::Fused(_) | Op::Blocked(_) => instruction.op.nested(),
+        Op::Rows(rows) => vec![&rows.whole],
         _ => vec![],
     };
     let inside = inside.into_iter().flat_map(|program| &program.instructions).map(weight).sum::<usize>();

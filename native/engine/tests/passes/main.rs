@@ -12,5 +12,6 @@ mod functions;
 mod fusion;
 mod patterns;
 mod recurrent;
+mod rows;
 mod simplify;
 mod tables;
