@@ -204,12 +204,12 @@ struct Body {
 /// A value of the body.
 enum Entry {
     Operand(usize, TensorType, Place),
-    Made(Instruction, Place),
+    Made(Box<Instruction>, Place),
 }
 
 impl Body {
     fn add(&mut self, id: usize, instruction: Instruction, place: Place) -> usize {
-        self.entries.push(Entry::Made(instruction, place));
+        self.entries.push(Entry::Made(Box::new(instruction), place));
         self.known.insert((id, place, false), self.entries.len() - 1);
         self.entries.len() - 1
     }
@@ -258,7 +258,7 @@ impl Body {
                 }
                 Entry::Made(instruction, place) => {
                     let inputs = instruction.inputs.iter().map(|&entry| ids[entry]).collect();
-                    whole.instructions.push(Instruction { inputs, ..instruction });
+                    whole.instructions.push(Instruction { inputs, ..*instruction });
                     made.push(place);
                 }
             }
