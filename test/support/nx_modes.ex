@@ -7,14 +7,6 @@ defmodule ExBurn.NxModes do
   `EX_BURN_TEST_DEVICE=gpu` backend and compiler are those of the first GPU.
   """
 
-  @device if System.get_env("EX_BURN_TEST_DEVICE") == "gpu", do: [device: :gpu], else: []
-
-  @modes %{
-    backend: {{ExBurn.Backend, @device}, nil},
-    both: {{ExBurn.Backend, @device}, ExBurn.Defn.Compiler},
-    compiler: {Nx.BinaryBackend, ExBurn.Defn.Compiler}
-  }
-
   @doc """
   Adds each test of the module again for the other modes. It is called before ExUnit looks for the tests.
   """
@@ -34,7 +26,7 @@ defmodule ExBurn.NxModes do
   """
   def start(context) do
     mode = Map.get(context, :mode, :backend)
-    {backend, compiler} = Map.fetch!(@modes, mode)
+    {backend, compiler} = parts(mode)
     Process.put(__MODULE__, mode)
     Nx.default_backend(backend)
     if compiler, do: compile_with(compiler)
@@ -44,8 +36,16 @@ defmodule ExBurn.NxModes do
   # A test may expect that its function is traced, which it is once only.
   defp compile_with(compiler) do
     ExBurn.Defn.Cache.clear()
-    Nx.Defn.default_options([compiler: compiler] ++ @device)
+    Nx.Defn.default_options([compiler: compiler] ++ device())
   end
+
+  defp parts(:backend), do: {{ExBurn.Backend, device()}, nil}
+  defp parts(:both), do: {{ExBurn.Backend, device()}, ExBurn.Defn.Compiler}
+  defp parts(:compiler), do: {Nx.BinaryBackend, ExBurn.Defn.Compiler}
+
+  # Asked for when a test runs: this module may have been compiled for the CPU.
+  defp device,
+    do: if(System.get_env("EX_BURN_TEST_DEVICE") == "gpu", do: [device: :gpu], else: [])
 
   @doc """
   The mode of this process.
@@ -56,7 +56,7 @@ defmodule ExBurn.NxModes do
   The compiler to use where a test asks for `compiler`.
   """
   def compiler(Nx.Defn.Evaluator) do
-    {_backend, compiler} = Map.fetch!(@modes, current())
+    {_backend, compiler} = parts(current())
     compiler || Nx.Defn.Evaluator
   end
 
