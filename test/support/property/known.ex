@@ -41,6 +41,12 @@ defmodule ExBurn.Property.Known do
   def rewritten(call), do: call
 
   @doc """
+  Whether Nx, compiling the call, drops what tells 0.0 from -0.0: it takes x for x + 0.
+  """
+  def forgets_zeros?({{Nx, :add}, args}), do: Enum.any?(args, &(is_number(&1) and &1 == 0))
+  def forgets_zeros?(_call), do: false
+
+  @doc """
   Whether each element of the result comes from one element of each operand.
   """
   def elementwise?(name), do: name in @elementwise
@@ -62,6 +68,9 @@ defmodule ExBurn.Property.Known do
   def concerns?(name, numbers)
       when name in [:clip, :ceil, :floor, :tanh, :log, :log1p, :atan2],
       do: Enum.any?(numbers, &is_atom/1)
+
+  def concerns?(name, numbers) when name in [:equal, :not_equal],
+    do: Enum.any?(numbers, &is_struct/1) and Enum.any?(numbers, &is_atom/1)
 
   def concerns?(:round, numbers), do: Enum.any?(numbers, &(is_atom(&1) or to_zero?(&1)))
 
@@ -129,6 +138,16 @@ defmodule ExBurn.Property.Known do
     {:ok, if(sign(w.im) == side * sign(z.im), do: w, else: Complex.negate(w))}
   end
 
+  # Nx compares the struct of a complex number with the atom of an infinity.
+  def answer(:equal, _, _, [a, b]) when (is_map(a) and is_atom(b)) or (is_atom(a) and is_map(b)),
+    do: {:ok, if(alike?(a, b), do: 1, else: 0)}
+
+  def answer(:not_equal, type, types, [a, b])
+      when (is_map(a) and is_atom(b)) or (is_atom(a) and is_map(b)) do
+    {:ok, same} = answer(:equal, type, types, [a, b])
+    {:ok, 1 - same}
+  end
+
   # Nx compares the struct of a complex number with 0.
   def answer(:sign, {:c, _}, _, [%Complex{} = z]),
     do: {:ok, direction(z)}
@@ -151,6 +170,9 @@ defmodule ExBurn.Property.Known do
 
   defp as_nx(:unknown), do: :as_nx
   defp as_nx(known), do: known
+
+  defp alike?(%Complex{re: re, im: im}, x), do: x != :nan and re == x and im == 0
+  defp alike?(x, %Complex{} = z), do: alike?(z, x)
 
   # Scaled first, so that the size is neither too small nor too large.
   defp direction(%Complex{re: re, im: im} = z) do
