@@ -139,7 +139,7 @@ fn an_element_for_each_row() {
 #[test]
 fn what_is_made_again_for_each_reader() {
     let folds = [Fold::Sum, Fold::Product, Fold::Max, Fold::Min];
-    let shapes = [[5, 256], [3, 300], [2, 1_100], [20, 1_024], [9, 40], [2, 40_000]];
+    let shapes = [[5, 256], [3, 300], [2, 1_100], [20, 1_024], [9, 40]];
     for (fold, shape) in folds.into_iter().flat_map(|fold| shapes.map(|shape| (fold, shape))) {
         let mut b = Builder::new(&[ty(Type::F32, &shape), ty(Type::F32, &[shape[0], 1])]);
         let shifted = b.binary(Binary::Subtract, 0, 1);
