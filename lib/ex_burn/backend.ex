@@ -264,6 +264,13 @@ defmodule ExBurn.Backend do
     %{template | data: %__MODULE__{ref: ref, memory: memory, device: device}}
   end
 
+  @doc """
+  The device that a tensor is on: the CPU where it is of another backend.
+  """
+  @spec device(Nx.Tensor.t()) :: Device.t()
+  def device(%T{data: %__MODULE__{device: device}}), do: device
+  def device(%T{}), do: :cpu
+
   # Native memory holds one element of less than a byte in each byte.
   defp bytes(%T{type: {_, bits}, shape: shape}), do: Tuple.product(shape) * div(bits + 7, 8)
 

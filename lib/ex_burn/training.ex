@@ -68,6 +68,8 @@ defmodule ExBurn.Training do
     * `:seed` - (integer) of shuffling and of a validation share. Defaults to the model's
     * `:validation_data` - `{x, y}` or `{x, y, weights}` that is evaluated after each epoch, or a float: the share of the
       rows held out for it, drawn at random
+    * `:device` - where it trains, e.g. `:gpu`: the model is brought there first. Defaults to the model's own device. On a
+      GPU parameters, states and the optimizer's memory stay in its memory from step to step
     * `:class_weights` - how much rows of each class count in the loss, e.g. `%{1 => 5.0}`, see
       `ExBurn.Training.Weights`
     * `:callbacks` - see `ExBurn.Training.Callbacks`. Defaults to `[]`
@@ -119,6 +121,7 @@ defmodule ExBurn.Training do
     Model.expect!(model, :fit_with_progress)
     options = Options.fit!(opts, model.seed)
     Update.check!(model, options)
+    model = Model.to_device(model, options.device || model.device)
     {model, options} = Checkpoint.resume!(model, options)
     model = struct!(model, Map.take(options, [:class_weights, :gradients]))
     {model, history, _handle} = Run.run(model, Job.prepare!(model, data, options), options)

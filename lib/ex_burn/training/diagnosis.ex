@@ -70,7 +70,7 @@ defmodule ExBurn.Training.Diagnosis do
 
       :symbolic ->
         step.program
-        |> Run.run({inputs, []}, :cpu, false, silent(step.calls), %{})
+        |> Run.run({inputs, []}, model.device, false, silent(step.calls), %{})
         |> Enum.take(-count)
     end
   end
@@ -89,7 +89,7 @@ defmodule ExBurn.Training.Diagnosis do
     calls = lowered.calls |> Enum.with_index(&look(&1, &2, table)) |> List.to_tuple()
 
     try do
-      Run.run(Compiler.native(lowered), {inputs, []}, :cpu, false, calls, %{})
+      Run.run(Compiler.native(lowered), {inputs, []}, model.device, false, calls, %{})
       for {_number, name, finite?} <- :ets.tab2list(table), do: {name, finite?}
     after
       :ets.delete(table)

@@ -51,7 +51,13 @@ pub fn gradients(executable: &Executable, params: usize, inputs: Vec<Value>, dev
     }
     match executable.gradient(params) {
         Some(gradient) => answered(&gradient, params, inputs, device),
-        None => taped(executable, params, inputs, device),
+        None if *device == Device::Cpu => taped(executable, params, inputs, device),
+        None => Err(Error::invalid(
+            OP,
+            format!(
+                "an operation, perhaps a loop, has a gradient on the CPU alone; on {device} give gradients: :symbolic"
+            ),
+        )),
     }
 }
 

@@ -20,7 +20,10 @@ impl OptimizerState {
     pub(super) fn fresh(rule: &Rule, params: &[Value]) -> Result<Self> {
         let moments = rule.moments().into_iter().enumerate();
         let slot = |(moment, start): (usize, f64)| {
-            let full = |param| Ok(Value::full(&moment_type(rule, moment, param), start, &Device::Cpu)?.contiguous());
+            let full = |param: &Value| {
+                let full = Value::full(&moment_type(rule, moment, param), start, &Device::Cpu)?;
+                full.contiguous().to_device(&param.device())
+            };
             params.iter().map(full).collect::<Result<_>>()
         };
         Ok(Self { count: 0, slots: moments.map(slot).collect::<Result<_>>()? })
@@ -35,7 +38,11 @@ impl OptimizerState {
         };
         let reason = "the optimizer's state belongs to another optimizer or to other parameters";
         expect(self.slots.len() == moments && self.slots.iter().enumerate().all(fits), reason)?;
-        self.slots.iter_mut().flatten().for_each(|value| *value = value.clone().contiguous());
+        for slot in &mut self.slots {
+            for (value, param) in slot.iter_mut().zip(params) {
+                *value = value.clone().to_device(&param.device())?.contiguous();
+            }
+        }
         Ok(self)
     }
 }
