@@ -146,6 +146,11 @@ impl Writer {
                 let one = self.push(Step::Literal(1), Type::U8);
                 return Some(self.push(Step::Two(Two::Xor, truth.value, one.value), out));
             }
+            // The angle of a number without an imaginary part.
+            (Unary::Phase, Class::Float) => {
+                let zero = self.push(Step::Literal(0), out);
+                return Some(self.push(Step::Two(Two::Atan2, zero.value, x.value), out));
+            }
             (op, Class::Float) => float(op)?,
             (Unary::Abs, Class::Signed) => One::AbsS,
             (Unary::Sign, Class::Signed) => One::SignS,

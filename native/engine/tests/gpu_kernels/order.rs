@@ -117,7 +117,7 @@ fn where_the_extremum_is() {
     {
         let numbers = numbers(shape.iter().product(), seed as u64);
         // NaN hides ties: every other tensor has none.
-        let plain = numbers.iter().map(|x| if x.is_nan() { 20.0 } else { *x }).collect();
+        let plain: Vec<f32> = numbers.iter().map(|x| if x.is_nan() { 20.0 } else { *x }).collect();
         let x = typed(dtype, shape, if seed % 2 == 0 { &numbers } else { &plain });
         let given = floats(&x);
         for (which, tie_break) in ways.clone() {

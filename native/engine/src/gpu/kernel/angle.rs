@@ -5,7 +5,7 @@ use cubecl::prelude::*;
 
 use super::double::{self, Double};
 use super::function::{
-    INFINITY, NAN, SIGN, after_quarters, bits, c, erf, is_nan, kept, log, number, polynomial, quarters, signed,
+    INFINITY, NAN, QUARTER as TURN, SIGN, bits, c, erf, is_nan, kept, log, number, polynomial, quarters, signed,
 };
 use super::power::exp_of;
 
@@ -17,11 +17,26 @@ const HALF_LOW: f32 = -4.371_139e-8;
 const QUARTER: f32 = std::f32::consts::FRAC_PI_4;
 
 #[cube]
+fn scaled(x: f32, #[comptime] by: f32, zero: u32) -> f32 {
+    kept(x * by.runtime(), zero)
+}
+
+/// What is left of an angle after so many quarters of a turn, in two parts: a tangent is steep.
+#[cube]
+fn after_quarters(x: f32, multiple: f32, zero: u32) -> Double {
+    let first = kept(x - scaled(multiple, TURN[0], zero), zero);
+    let second = double::sum(first, -scaled(multiple, TURN[1], zero), zero);
+    let third = double::sum(second.high, -scaled(multiple, TURN[2], zero), zero);
+    let low = kept(kept(second.low + third.low, zero) - scaled(multiple, TURN[3], zero), zero);
+    double::sum(third.high, low, zero)
+}
+
+#[cube]
 pub(crate) fn tan(x: f32, zero: u32) -> f32 {
     let multiple = quarters(x);
     let turn = u32::reinterpret(i32::cast_from(multiple));
     let r = after_quarters(x, multiple, zero);
-    let square = r * r;
+    let square = r.high * r.high;
     let curve = polynomial(
         square,
         comptime!(c(&[
@@ -35,8 +50,11 @@ pub(crate) fn tan(x: f32, zero: u32) -> f32 {
             0.002_064_759_1,
         ])),
     );
-    let slope = fma(r * square, curve, r);
-    let y = select((turn & 1u32) == 0u32, slope, -1.0f32 / slope);
+    let rise = kept(r.high * square * curve, zero);
+    let rough = r.high + rise;
+    let slope = double::sum(r.high, kept(rise + fma(r.low * rough, rough, r.low), zero), zero);
+    let across = double::quotient((-1.0f32).runtime(), &slope, zero);
+    let y = select((turn & 1u32) == 0u32, slope.high, across.high);
     let y = select(x == 0.0f32, x, y);
     select((bits(x) & 0x7fff_ffffu32) < INFINITY, y, number(NAN.runtime()))
 }
@@ -163,10 +181,13 @@ pub(crate) fn acos(x: f32, zero: u32) -> f32 {
 #[cube]
 pub(crate) fn erfc(x: f32, zero: u32) -> f32 {
     let held = min(max(x, 0.5f32.runtime()), 11.0f32.runtime());
-    let near = polynomial(
-        held - 1.0f32,
+    let whole = Double { high: held, low: 0.0f32.runtime() };
+    let inverse = double::quotient(1.0f32.runtime(), &whole, zero);
+    let (near, middle) = (held < 1.5f32, held < 3.5f32);
+    let t = select(near, held - 1.0f32, inverse.high - select(middle, 0.4f32.runtime(), 0.2f32.runtime()));
+    let near_slope = polynomial(
+        t,
         comptime!(c(&[
-            0.427_583_58,
             -0.273_212_02,
             0.154_371_51,
             -0.079_226_99,
@@ -178,11 +199,9 @@ pub(crate) fn erfc(x: f32, zero: u32) -> f32 {
             -0.000_405_825_56,
         ])),
     );
-    let inverse = 1.0f32 / held;
-    let middle = polynomial(
-        inverse - 0.4f32,
+    let middle_slope = polynomial(
+        t,
         comptime!(c(&[
-            0.210_806_37,
             0.464_670_93,
             -0.187_536_76,
             -0.013_004_196,
@@ -193,22 +212,21 @@ pub(crate) fn erfc(x: f32, zero: u32) -> f32 {
             -0.076_086_67,
         ])),
     );
-    let far = polynomial(
-        inverse - 0.2f32,
-        comptime!(c(&[
-            0.110_704_64,
-            0.533_319_8,
-            -0.141_169_13,
-            -0.157_319_68,
-            0.228_749_16,
-            -0.017_868_146,
-            -0.351_014_17,
-        ])),
+    let far_slope = polynomial(
+        t,
+        comptime!(c(&[0.533_319_8, -0.141_169_13, -0.157_319_68, 0.228_749_16, -0.017_868_146, -0.351_014_17])),
     );
-    let rest = select(held < 1.5f32, near, select(held < 3.5f32, middle, far));
+    let slope = select(near, near_slope, select(middle, middle_slope, far_slope));
+    let centre = select(middle, 0.210_806_37f32.runtime(), 0.110_704_64f32.runtime());
+    let centre = select(near, 0.427_583_58f32.runtime(), centre);
+    let rise = double::product(slope, t, zero);
+    let rest = double::sum(centre, rise.high, zero);
+    let lost = select(near, 0.0f32.runtime(), inverse.low * slope);
+    let rest = Double { high: rest.high, low: kept(kept(rest.low + rise.low, zero) + lost, zero) };
     let square = double::product(held, held, zero);
     let falling = Double { high: -square.high, low: -square.low };
-    let tail = exp_of(&falling, rest, zero);
+    // The power may be too small for a number where the product is not yet.
+    let tail = exp_of(&falling, &rest, 64, zero) * 5.421_010_9e-20f32;
     let y = select(x < 0.5f32, 1.0f32 - erf(x), tail);
     select(is_nan(x), x, y)
 }

@@ -13,7 +13,7 @@ const LN_2: f32 = std::f32::consts::LN_2;
 /// What one more in the exponent adds to the bits of a number.
 const STEP: f32 = 8_388_608.0;
 /// pi / 2 in four parts, of which the first three have 8 bits: their products with a number of 16 bits are exact.
-const QUARTER: [f32; 4] = [1.570_312_5, 0.000_482_559_2, 1.266_598_7e-6, 9.920_936e-10];
+pub(super) const QUARTER: [f32; 4] = [1.570_312_5, 0.000_482_559_2, 1.266_598_7e-6, 9.920_936e-10];
 
 /// The bits of infinity.
 pub(super) const INFINITY: u32 = 0x7f80_0000;
@@ -75,7 +75,7 @@ pub(super) fn c(numbers: &[f32]) -> Vec<u32> {
 
 /// What is left of `x` after `k` times ln 2.
 #[cube]
-pub(super) fn after_powers(x: f32, k: f32, zero: u32) -> f32 {
+fn after_powers(x: f32, k: f32, zero: u32) -> f32 {
     fma(k, 2.121_944_4e-4f32, kept(x - kept(k * 0.693_359_4f32, zero), zero))
 }
 
@@ -252,21 +252,15 @@ pub(super) fn quarters(x: f32) -> f32 {
     nearest(x * std::f32::consts::FRAC_2_PI)
 }
 
-/// What is left of an angle after so many quarters of a turn.
-#[cube]
-pub(super) fn after_quarters(x: f32, multiple: f32, zero: u32) -> f32 {
-    let r = less(x, multiple, QUARTER[0], zero);
-    let r = less(r, multiple, QUARTER[1], zero);
-    let r = less(r, multiple, QUARTER[2], zero);
-    less(r, multiple, QUARTER[3], zero)
-}
-
 /// The sine of `x` and so many quarters of a turn.
 #[cube]
 fn turned(x: f32, zero: u32, #[comptime] more: u32) -> f32 {
     let multiple = quarters(x);
     let low = u32::reinterpret(i32::cast_from(multiple));
-    let r = after_quarters(x, multiple, zero);
+    let r = less(x, multiple, QUARTER[0], zero);
+    let r = less(r, multiple, QUARTER[1], zero);
+    let r = less(r, multiple, QUARTER[2], zero);
+    let r = less(r, multiple, QUARTER[3], zero);
     let square = r * r;
     let sin_curve =
         polynomial(square, comptime!(c(&[-0.166_666_67, 0.008_333_379, -0.000_198_530_64, 2.832_510_7e-6])));

@@ -4,28 +4,26 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::double::{self, Double};
-use super::function::{
-    INFINITY, LOG2_E, NAN, SIGN, after_powers, bits, c, is_nan, kept, nearest, number, polynomial, power, signed,
-};
+use super::function::{INFINITY, LOG2_E, NAN, SIGN, bits, c, is_nan, kept, nearest, number, polynomial, power, signed};
 
-/// e to the power of a sum of two numbers, the second small, times 2 to the power of `more`.
+/// e to the power of a sum of two numbers, the second small, times a number that is a sum of two, times 2 to the power of `more`.
 #[cube]
-fn exp(x: &Double, #[comptime] more: i32, zero: u32) -> f32 {
+pub(super) fn exp_of(x: &Double, by: &Double, #[comptime] more: i32, zero: u32) -> f32 {
     let held = min(max(x.high, (-120.0f32).runtime()), 120.0f32.runtime());
     let k = nearest(held * LOG2_E);
     let whole = i32::cast_from(k) + more.runtime();
     let half = whole >> 1i32;
-    let r = kept(after_powers(held, k, zero) + x.low, zero);
+    let r = kept(held - kept(k * 0.693_359_4f32, zero), zero) + fma(k, 2.121_944_4e-4f32, x.low);
     let slope =
         polynomial(r, comptime!(c(&[1.0, 0.499_999_94, 0.166_665_2, 0.041_668_26, 0.008_368_872, 0.001_382_223_8])));
-    fma(r, slope, 1.0f32) * power(half) * power(whole - half)
+    let grown = fma(r, slope, by.low / by.high);
+    fma(by.high, grown, by.high) * power(half) * power(whole - half)
 }
 
-/// e to the power of a sum, times a number. The power may be too small where the product is not yet.
+/// e to the power of a sum of two numbers, times 2 to the power of `more`.
 #[cube]
-pub(super) fn exp_of(x: &Double, by: f32, zero: u32) -> f32 {
-    let raised = exp(x, 64, zero);
-    (raised * by) * 5.421_010_9e-20f32
+fn exp(x: &Double, #[comptime] more: i32, zero: u32) -> f32 {
+    exp_of(x, &Double { high: 1.0f32.runtime(), low: 0.0f32.runtime() }, more, zero)
 }
 
 /// Half of e to the power of a number that is not negative.
