@@ -211,7 +211,7 @@ fn lost() -> Error {
     Error::invalid("device", "a value left the GPU")
 }
 
-fn counted(len: usize) -> Result<usize> {
+pub(super) fn counted(len: usize) -> Result<usize> {
     if len <= MOST {
         return Ok(len);
     }
@@ -219,7 +219,7 @@ fn counted(len: usize) -> Result<usize> {
 }
 
 /// A buffer of words known on the host.
-fn words(client: &Client, words: &[u32]) -> BufferArg {
+pub(super) fn words(client: &Client, words: &[u32]) -> BufferArg {
     let handle = client.create_from_slice(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>());
     // SAFETY: it holds these words.
     unsafe { BufferArg::from_raw_parts(handle, words.len()) }

@@ -1,11 +1,11 @@
 //! Reductions on a GPU.
 
 use super::Adapter;
+use super::functions::narrowing;
 use super::launch::{Operand, Work};
 use super::movement::strides;
 use super::step::{Fold, One, Step, Two};
 use super::transfer::word;
-use super::writer::narrowing;
 use crate::error::Result;
 use crate::ops::Call;
 use crate::program::{self, Reduce};

@@ -21,7 +21,7 @@ mod gradient;
 mod index;
 mod linalg;
 mod memory;
-mod promote;
+pub(crate) mod promote;
 mod real;
 mod reduce;
 mod rows;

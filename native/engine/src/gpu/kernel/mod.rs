@@ -1,6 +1,13 @@
 //! The code of kernels.
 
+mod angle;
 pub(super) mod apply;
+pub(super) mod arg;
+mod double;
 pub(super) mod fold;
 pub(super) mod function;
+pub(super) mod merge;
+mod power;
 pub(super) mod region;
+pub(super) mod scan;
+pub(super) mod scatter;
