@@ -31,6 +31,9 @@ pub(super) fn run(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>
     if axis >= x.rank().max(1) {
         return Ok(None);
     }
+    if !call.outputs.iter().all(|out| fits_in(&out.shape, &x.shape(), matches!(call.op, Op::TopK(_)))) {
+        return Ok(None);
+    }
     let lines = Lines::new(&x.shape(), axis, false);
     let order = Order { descending, nan: if descending { 0 } else { u32::MAX } };
     let mut formula = Formula::new(1);
@@ -51,6 +54,14 @@ pub(super) fn run(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>
         _ => None,
     };
     Ok(results)
+}
+
+/// Whether results of `cut` are those of a tensor of `shape`, or where they may be fewer, the first along its last axis.
+fn fits_in(cut: &[usize], shape: &[usize], fewer: bool) -> bool {
+    match (cut, shape) {
+        ([lead @ .., some], [leading @ .., all]) if fewer => lead == leading && some <= all,
+        _ => cut == shape,
+    }
 }
 
 /// The steps from a place as a word to one of `dtype`.
@@ -101,6 +112,9 @@ pub(super) fn arg_reduce(attrs: &ArgReduce, call: &Call<'_>, adapter: Adapter) -
         Some(_) => return Ok(None),
         None => Lines::new(&[x.len()], 0, false),
     };
+    if out.shape.iter().product::<usize>() != lines.rows {
+        return Ok(None);
+    }
     let order = Order { descending: attrs.extremum == Extremum::Min, nan: u32::MAX };
     let mut formula = Formula::new(1);
     let key = key(&mut formula, 0, x.dtype(), order);

@@ -19,7 +19,11 @@ use crate::value::Value;
 /// The fold of the elements up to each one along an axis, or from each one on.
 pub(super) fn cumulative(attrs: &Cumulative, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let ([x], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
-    if x.is_empty() || attrs.axis >= x.rank() || matches!(attrs.fold, program::Fold::All | program::Fold::Any) {
+    if x.is_empty()
+        || x.shape() != out.shape
+        || attrs.axis >= x.rank()
+        || matches!(attrs.fold, program::Fold::All | program::Fold::Any)
+    {
         return Ok(None);
     }
     let Some(x) = cast(x, out.dtype, adapter)? else { return Ok(None) };

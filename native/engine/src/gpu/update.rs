@@ -15,6 +15,7 @@ use super::transfer::{empty, from_cube, reshaped, word};
 use super::{Adapter, cast, order, window};
 use crate::error::Result;
 use crate::ops::Call;
+use crate::ops::window::window_axes;
 use crate::program::{Axes, Extremum, Op, WindowScatter};
 use crate::types::{Class, TensorType, Type};
 use crate::value::Value;
@@ -24,7 +25,7 @@ pub(super) fn indexed(attrs: &Axes, call: &Call<'_>, adapter: Adapter) -> Result
     let ([x, indices, updates], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
     let puts = matches!(call.op, Op::IndexedPut(_));
     let Some(update) = kind(out.dtype, puts) else { return Ok(None) };
-    if x.is_empty() || updates.is_empty() || !indices.dtype().is_int() || attrs.axes.is_empty() {
+    if x.is_empty() || updates.is_empty() || !indices.dtype().is_int() || !fits(attrs, call) {
         return Ok(None);
     }
     let (Some(x), Some(updates)) = (cast(x, out.dtype, adapter)?, cast(updates, out.dtype, adapter)?) else {
@@ -44,6 +45,21 @@ pub(super) fn indexed(attrs: &Axes, call: &Call<'_>, adapter: Adapter) -> Result
     order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
     let Some(result) = turned(&written, &back, adapter)? else { return Ok(None) };
     settled(result, out, adapter).map(Some)
+}
+
+/// Whether there is an index for each of the axes, and an update for each element of the rows that indices mean, or those of
+/// vectorized tensors in a line.
+fn fits(attrs: &Axes, call: &Call<'_>) -> bool {
+    let [x, indices, updates] = call.inputs.as_slice() else { return false };
+    let (shape, places) = (x.shape(), indices.shape());
+    let [lead @ .., depth] = places.as_slice() else { return false };
+    let rest = (0..shape.len()).filter(|axis| !attrs.axes.contains(axis)).map(|axis| shape[axis]);
+    let rows: Vec<usize> = lead.iter().copied().chain(rest).collect();
+    attrs.axes.len() == *depth
+        && *depth > 0
+        && attrs.axes.iter().all(|&axis| axis < shape.len())
+        && (updates.shape() == rows || (updates.rank() == 1 && updates.len() == rows.iter().product::<usize>()))
+        && call.outputs.iter().all(|out| out.shape == shape)
 }
 
 /// What an update does to elements of `dtype`.
@@ -137,6 +153,10 @@ pub(super) fn window_scatter(attrs: &WindowScatter, call: &Call<'_>, adapter: Ad
     let alike = init.dtype() == x.dtype() || (x.dtype() == Type::F32 && real(init.dtype()));
     let Some(update) = kind(out.dtype, false).filter(|_| alike && real(x.dtype())) else { return Ok(None) };
     let (windows, size) = (source.len(), attrs.windows.dimensions.iter().product::<usize>());
+    let counts: Vec<usize> = window_axes(call, &attrs.windows, &x.shape())?.iter().map(|axis| axis.count).collect();
+    if x.shape() != out.shape || source.shape() != counts {
+        return Ok(None);
+    }
     if x.is_empty() || windows == 0 || init.len() != 1 || windows.saturating_mul(size) > MOST || size == 0 {
         return Ok(None);
     }

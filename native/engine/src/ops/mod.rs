@@ -29,7 +29,7 @@ mod select;
 mod shape;
 mod sort;
 mod unary;
-mod window;
+pub(crate) mod window;
 mod window_scatter;
 
 use crate::cpu::tape::Tape;

@@ -6,6 +6,7 @@ mod functions;
 mod integers;
 mod order;
 mod running;
+mod sizes;
 mod update;
 
 use std::sync::{Mutex, MutexGuard};

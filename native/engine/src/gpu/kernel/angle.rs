@@ -1,13 +1,10 @@
-//! Angles and functions of the normal distribution, in `f32` alone.
+//! Angles, in `f32` alone.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::double::{self, Double};
-use super::function::{
-    INFINITY, NAN, QUARTER as TURN, SIGN, bits, c, erf, is_nan, kept, log, number, polynomial, quarters, signed,
-};
-use super::power::exp_of;
+use super::function::{INFINITY, NAN, SIGN, bits, c, is_nan, kept, nearest, number, polynomial, signed};
 
 /// pi in two parts, of which the second is negative.
 const PI: f32 = std::f32::consts::PI;
@@ -15,27 +12,57 @@ const PI_LOW: f32 = -8.742_278e-8;
 const HALF: f32 = std::f32::consts::FRAC_PI_2;
 const HALF_LOW: f32 = -4.371_139e-8;
 const QUARTER: f32 = std::f32::consts::FRAC_PI_4;
+/// pi / 2 in five parts, of which the first three have 8 bits: their products with a number of 16 bits are exact.
+const TURN: [f32; 5] = [1.570_312_5, 0.000_482_559_2, 1.266_598_7e-6, 9.920_936e-10, -4.9789963e-17];
 
 #[cube]
 fn scaled(x: f32, #[comptime] by: f32, zero: u32) -> f32 {
     kept(x * by.runtime(), zero)
 }
 
-/// What is left of an angle after so many quarters of a turn, in two parts: a tangent is steep.
+/// How many quarters of a turn are nearest to an angle, and what is left of it, in two parts: near a multiple of pi that is all
+/// there is of a sine, and a tangent is steep.
 #[cube]
-fn after_quarters(x: f32, multiple: f32, zero: u32) -> Double {
+fn after_quarters(x: f32, zero: u32) -> (u32, Double) {
+    let multiple = nearest(x * std::f32::consts::FRAC_2_PI);
     let first = kept(x - scaled(multiple, TURN[0], zero), zero);
     let second = double::sum(first, -scaled(multiple, TURN[1], zero), zero);
     let third = double::sum(second.high, -scaled(multiple, TURN[2], zero), zero);
-    let low = kept(kept(second.low + third.low, zero) - scaled(multiple, TURN[3], zero), zero);
-    double::sum(third.high, low, zero)
+    let fourth = double::product(multiple, TURN[3].runtime(), zero);
+    let rest = double::sum(third.high, -fourth.high, zero);
+    let low = kept(kept(second.low + third.low, zero) - fourth.low, zero);
+    let low = kept(kept(low + rest.low, zero) - scaled(multiple, TURN[4], zero), zero);
+    (u32::reinterpret(i32::cast_from(multiple)), double::sum(rest.high, low, zero))
+}
+
+/// The sine of `x` and so many quarters of a turn.
+#[cube]
+fn turned(x: f32, zero: u32, #[comptime] more: u32) -> f32 {
+    let (quarters, r) = after_quarters(x, zero);
+    let square = r.high * r.high;
+    let sin_curve =
+        polynomial(square, comptime!(c(&[-0.166_666_67, 0.008_333_379, -0.000_198_530_64, 2.832_510_7e-6])));
+    let sin = r.high + fma(r.high * square, sin_curve, r.low);
+    let cos_curve = polynomial(square, comptime!(c(&[-0.5, 0.041_666_646, -0.001_388_730_8, 2.443_210_2e-5])));
+    let cos = 1.0f32 + fma(square, cos_curve, -(r.high * r.low));
+    let turn = quarters + more;
+    let y = select((turn & 1u32) == 0u32, sin, cos);
+    number(bits(y) ^ ((turn & 2u32) << 30u32))
+}
+
+#[cube]
+pub(crate) fn sin(x: f32, zero: u32) -> f32 {
+    select(x == 0.0f32, x, turned(x, zero, 0u32))
+}
+
+#[cube]
+pub(crate) fn cos(x: f32, zero: u32) -> f32 {
+    turned(x, zero, 1u32)
 }
 
 #[cube]
 pub(crate) fn tan(x: f32, zero: u32) -> f32 {
-    let multiple = quarters(x);
-    let turn = u32::reinterpret(i32::cast_from(multiple));
-    let r = after_quarters(x, multiple, zero);
+    let (turn, r) = after_quarters(x, zero);
     let square = r.high * r.high;
     let curve = polynomial(
         square,
@@ -97,8 +124,10 @@ pub(crate) fn atan2(y: f32, x: f32, zero: u32) -> f32 {
     // Sizes at which neither products nor rests leave the range of numbers.
     let large = long > 1.0e30f32;
     let tiny = long < 1.0e-20f32;
+    // 2 to the power of -96, 96 or 0.
     let scale =
-        select(large, 1.262_177_4e-29f32.runtime(), select(tiny, 7.922_816_3e28f32.runtime(), 1.0f32.runtime()));
+        select(large, 0x0f80_0000u32.runtime(), select(tiny, 0x6f80_0000u32.runtime(), 0x3f80_0000u32.runtime()));
+    let scale = number(scale);
     let both_infinite = (height == INFINITY) & (width == INFINITY);
     let endless = bits(long) == INFINITY;
     let nothing = bits(long) == 0u32;
@@ -175,99 +204,4 @@ pub(crate) fn acos(x: f32, zero: u32) -> f32 {
     let y = select(size <= 0.5f32, middle.high, y);
     let y = select(size > 1.0f32, number(NAN.runtime()), y);
     select(is_nan(x), x, y)
-}
-
-/// 1 - erf(x), without loss of digits for large `x`: there e^(-x^2) times what is left, by powers of `x` or of its inverse.
-#[cube]
-pub(crate) fn erfc(x: f32, zero: u32) -> f32 {
-    let held = min(max(x, 0.5f32.runtime()), 11.0f32.runtime());
-    let whole = Double { high: held, low: 0.0f32.runtime() };
-    let inverse = double::quotient(1.0f32.runtime(), &whole, zero);
-    let (near, middle) = (held < 1.5f32, held < 3.5f32);
-    let t = select(near, held - 1.0f32, inverse.high - select(middle, 0.4f32.runtime(), 0.2f32.runtime()));
-    let near_slope = polynomial(
-        t,
-        comptime!(c(&[
-            -0.273_212_02,
-            0.154_371_51,
-            -0.079_226_99,
-            0.037_574_01,
-            -0.016_661_875,
-            0.006_950_918_6,
-            -0.002_765_655_3,
-            0.001_137_336_8,
-            -0.000_405_825_56,
-        ])),
-    );
-    let middle_slope = polynomial(
-        t,
-        comptime!(c(&[
-            0.464_670_93,
-            -0.187_536_76,
-            -0.013_004_196,
-            0.117_743_85,
-            -0.123_588_97,
-            0.048_494_86,
-            0.053_288_147,
-            -0.076_086_67,
-        ])),
-    );
-    let far_slope = polynomial(
-        t,
-        comptime!(c(&[0.533_319_8, -0.141_169_13, -0.157_319_68, 0.228_749_16, -0.017_868_146, -0.351_014_17])),
-    );
-    let slope = select(near, near_slope, select(middle, middle_slope, far_slope));
-    let centre = select(middle, 0.210_806_37f32.runtime(), 0.110_704_64f32.runtime());
-    let centre = select(near, 0.427_583_58f32.runtime(), centre);
-    let rise = double::product(slope, t, zero);
-    let rest = double::sum(centre, rise.high, zero);
-    let lost = select(near, 0.0f32.runtime(), inverse.low * slope);
-    let rest = Double { high: rest.high, low: kept(kept(rest.low + rise.low, zero) + lost, zero) };
-    let square = double::product(held, held, zero);
-    let falling = Double { high: -square.high, low: -square.low };
-    // The power may be too small for a number where the product is not yet.
-    let tail = exp_of(&falling, &rest, 64, zero) * 5.421_011e-20_f32;
-    let y = select(x < 0.5f32, 1.0f32 - erf(x), tail);
-    select(is_nan(x), x, y)
-}
-
-/// The x with erf(x) = y by the polynomials that Nx defines it by.
-///
-/// M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade Edition (2011).
-#[cube]
-pub(crate) fn erf_inv(y: f32, zero: u32) -> f32 {
-    let w = -log(kept((1.0f32 - y) * (1.0f32 + y), zero), zero);
-    let centre = polynomial(
-        w - 2.5f32,
-        comptime!(c(&[
-            1.501_409_4,
-            0.246_640_73,
-            -0.004_177_681_6,
-            -0.001_253_725,
-            0.000_218_580_87,
-            -4.391_506_5e-6,
-            -3.523_387_7e-6,
-            3.432_739_4e-7,
-            2.810_226_4e-8,
-        ])),
-    );
-    let root = max(w, 0.0f32.runtime()).sqrt();
-    let tail = polynomial(
-        root - 3.0f32,
-        comptime!(c(&[
-            2.832_976_8,
-            1.001_674,
-            0.009_438_870_5,
-            -0.007_622_461_3,
-            0.005_739_508,
-            -0.003_673_428_4,
-            0.001_349_343_2,
-            0.000_100_950_56,
-            -0.000_200_214_26,
-        ])),
-    );
-    let x = y * select(w < 5.0f32, centre, tail);
-    let x = select(y.abs() == 1.0f32, number((bits(y) & SIGN) | INFINITY), x);
-    let x = select(y.abs() > 1.0f32, number(NAN.runtime()), x);
-    select(is_nan(y), y, x)
 }

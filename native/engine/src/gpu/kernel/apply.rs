@@ -4,7 +4,7 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::function::{self, bits, is_nan, number};
-use super::{angle, power};
+use super::{angle, normal, power};
 use crate::gpu::step::{One, Two};
 
 #[cube]
@@ -23,12 +23,12 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
         One::Atan => bits(angle::atan(f, zero)),
         One::Cbrt => bits(power::cbrt(f, zero)),
         One::Ceil => bits(f.ceil()),
-        One::Cos => bits(function::cos(f, zero)),
+        One::Cos => bits(angle::cos(f, zero)),
         One::Cosh => bits(power::cosh(f, zero)),
         One::CountOnes => x.count_ones(),
         One::Erf => bits(function::erf(f)),
-        One::ErfInv => bits(angle::erf_inv(f, zero)),
-        One::Erfc => bits(angle::erfc(f, zero)),
+        One::ErfInv => bits(normal::erf_inv(f, zero)),
+        One::Erfc => bits(normal::erfc(f, zero)),
         One::Exp => bits(function::exp(f, zero)),
         One::Expm1 => bits(function::expm1(f, zero)),
         One::FloatToInt { low, high } => float_to_int(x, low, high),
@@ -45,11 +45,11 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
         One::RoundBf16 => round_bf16(x),
         One::RoundF16 => round_f16(x),
         One::Rsqrt => bits(1.0f32 / f.sqrt()),
-        One::Sigmoid => bits(function::sigmoid(f, zero)),
+        One::Sigmoid => bits(power::sigmoid(f, zero)),
         One::SignExtend(width) => bits_of(signed(x << comptime!(32 - width)) >> comptime!(32 - width as i32)),
         One::SignF => sign(x),
         One::SignS => bits_of(signed(x) >> 31i32) | truth(signed(x) > 0i32),
-        One::Sin => bits(function::sin(f, zero)),
+        One::Sin => bits(angle::sin(f, zero)),
         One::Sinh => bits(power::sinh(f, zero)),
         One::SintToFloat => bits(f32::cast_from(signed(x))),
         One::Sqrt => bits(f.sqrt()),

@@ -7,6 +7,7 @@ mod double;
 pub(super) mod fold;
 pub(super) mod function;
 pub(super) mod merge;
+mod normal;
 mod power;
 pub(super) mod region;
 pub(super) mod scan;

@@ -13,17 +13,29 @@ pub(super) fn exp_of(x: &Double, by: &Double, #[comptime] more: i32, zero: u32) 
     let k = nearest(held * LOG2_E);
     let whole = i32::cast_from(k) + more.runtime();
     let half = whole >> 1i32;
-    let r = kept(held - kept(k * 0.693_359_4f32, zero), zero) + fma(k, 2.121_944_4e-4f32, x.low);
-    let slope =
-        polynomial(r, comptime!(c(&[1.0, 0.499_999_94, 0.166_665_2, 0.041_668_26, 0.008_368_872, 0.001_382_223_8])));
-    let grown = fma(r, slope, by.low / by.high);
-    fma(by.high, grown, by.high) * power(half) * power(whole - half)
+    let first = kept(held - kept(k * 0.693_359_4f32, zero), zero);
+    let r = double::sum(first, fma(k, 2.121_944_4e-4f32, x.low), zero);
+    let curve =
+        polynomial(r.high, comptime!(c(&[0.499_999_94, 0.166_665_2, 0.041_668_26, 0.008_368_872, 0.001_382_223_8])));
+    let start = double::sum(1.0f32.runtime(), r.high, zero);
+    let tail = start.low + fma(r.low, start.high, r.high * r.high * curve);
+    let product = double::product(by.high, start.high, zero);
+    let rest = fma(by.high, tail, fma(by.low, start.high, product.low));
+    (product.high + rest) * power(half) * power(whole - half)
 }
 
 /// e to the power of a sum of two numbers, times 2 to the power of `more`.
 #[cube]
 fn exp(x: &Double, #[comptime] more: i32, zero: u32) -> f32 {
     exp_of(x, &Double { high: 1.0f32.runtime(), low: 0.0f32.runtime() }, more, zero)
+}
+
+#[cube]
+pub(crate) fn sigmoid(x: f32, zero: u32) -> f32 {
+    // The power that cannot overflow.
+    let e = exp(&Double { high: -x.abs(), low: 0.0f32.runtime() }, 0, zero);
+    let y = select(x < 0.0f32, e, 1.0f32.runtime()) / (1.0f32 + e);
+    select(is_nan(x), x, y)
 }
 
 /// Half of e to the power of a number that is not negative.

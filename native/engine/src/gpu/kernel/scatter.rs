@@ -75,7 +75,8 @@ pub(crate) fn scatter(
             }
         }
         if comptime!(update == Update::AddF) {
-            value = bits(number(value) + lost);
+            // A zero keeps its sign.
+            value = select(lost == 0.0f32, value, bits(number(value) + lost));
         }
         result[at as usize] = value;
     }
