@@ -4,6 +4,7 @@
 
 mod adapter;
 mod conv;
+mod exact;
 pub mod fallback;
 mod fill;
 mod formula;
