@@ -3,7 +3,8 @@ defmodule ExBurn.Device do
   Which devices there are and which one is used.
 
   A device is named by its kind and its number among its kind: `:cpu`, which is `{:cpu, 0}`, and for GPUs `{:vulkan, 0}`, or
-  `{:metal, 0}` on macOS. `:gpu` is the first GPU.
+  `{:metal, 0}` on macOS. `:gpu` is the first GPU. Where the native part was built with the feature `cuda`, an NVIDIA GPU is
+  `{:cuda, 0}` as well, which comes before `{:vulkan, 0}`.
 
   The default is `:cpu`. `config :ex_burn, device: :gpu`, the environment variable `EX_BURN_DEVICE`, which comes before it, and
   `ExBurn.configure!/1` say otherwise; `:auto` is the first GPU where there is one that computes right, else the CPU.
@@ -25,12 +26,12 @@ defmodule ExBurn.Device do
   alias ExBurn.Device.Probe
   alias ExBurn.{Error, NIF, Type}
 
-  @kinds %{"cpu" => :cpu, "vulkan" => :vulkan, "metal" => :metal}
+  @kinds %{"cpu" => :cpu, "cuda" => :cuda, "vulkan" => :vulkan, "metal" => :metal}
 
-  @type t :: :cpu | {:vulkan | :metal, non_neg_integer()}
+  @type t :: :cpu | {:cuda | :vulkan | :metal, non_neg_integer()}
 
   @typedoc "What options take for a device."
-  @type name :: t() | :auto | :gpu | :vulkan | :metal | {:cpu, 0}
+  @type name :: t() | :auto | :gpu | :cuda | :vulkan | :metal | {:cpu, 0}
 
   @doc """
   The devices that this build of the native part can use on this machine, the CPU first.
@@ -102,7 +103,7 @@ defmodule ExBurn.Device do
          {:ok, kind} <- Map.fetch(@kinds, kind) do
       {kind, String.to_integer(index)}
     else
-      _ -> Enum.find([:auto, :cpu, :gpu, :vulkan, :metal], text, &(Atom.to_string(&1) == text))
+      _ -> Enum.find([:auto, :cpu, :gpu, :cuda, :vulkan, :metal], text, &(Atom.to_string(&1) == text))
     end
   end
 

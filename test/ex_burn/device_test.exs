@@ -24,3 +24,24 @@ defmodule ExBurn.DeviceTest do
     assert_raise RuntimeError, fn -> ExBurn.try_with_fallback(fn -> raise "no" end) end
   end
 end
+
+defmodule ExBurn.DeviceVariableTest do
+  # The variable is the whole VM's.
+  use ExUnit.Case, async: false
+
+  setup do
+    before = System.get_env("EX_BURN_DEVICE")
+    on_exit(fn -> System.put_env([{"EX_BURN_DEVICE", before}]) end)
+  end
+
+  test "EX_BURN_DEVICE names a kind, with a number or without" do
+    for {text, name} <- [{"cuda:99", "{:cuda, 99}"}, {"vulkan:99", "{:vulkan, 99}"}] do
+      System.put_env("EX_BURN_DEVICE", text)
+      error = assert_raise ExBurn.Error, fn -> ExBurn.Device.default() end
+      assert error.reason =~ "there is no device #{name}; devices are [:cpu"
+    end
+
+    System.put_env("EX_BURN_DEVICE", "cpu:0")
+    assert ExBurn.Device.default() == :cpu
+  end
+end

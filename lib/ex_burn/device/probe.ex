@@ -20,10 +20,19 @@ defmodule ExBurn.Device.Probe do
   @drivers [
     "/etc/vulkan/icd.d/*.json",
     "/usr/share/vulkan/icd.d/*.json",
-    "/usr/local/share/vulkan/icd.d/*.json"
+    "/usr/local/share/vulkan/icd.d/*.json",
+    "/usr/lib/*/libcuda.so.1",
+    "/usr/lib64/libcuda.so.1",
+    "/usr/local/nvidia/lib64/libcuda.so.1"
   ]
 
-  @variables ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "XDG_DATA_DIRS"]
+  @variables [
+    "VK_DRIVER_FILES",
+    "VK_ICD_FILENAMES",
+    "XDG_DATA_DIRS",
+    "CUDA_VISIBLE_DEVICES",
+    "LD_LIBRARY_PATH"
+  ]
 
   @doc """
   Whether the GPUs of this machine, if there are any, can be used without harm; those that the CPU plays too if `software?`.

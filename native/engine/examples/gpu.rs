@@ -1,6 +1,7 @@
-//! Times some operations on the first GPU, each until the GPU is done: the median of a hundred calls, in microseconds.
+//! Times some operations on the first GPU, or the first of the kind that `EX_BURN_DEVICE` names, each until the GPU is done: the
+//! median of a hundred calls, in microseconds.
 //!
-//! `cargo run --release --features gpu --example gpu`
+//! `EX_BURN_DEVICE=vulkan cargo run --release --features gpu --example gpu`
 
 use std::time::Instant;
 
@@ -124,11 +125,12 @@ fn time(name: &str, program: &Program, adapter: Adapter) -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    let Some(adapter) = Adapter::all().into_iter().next() else {
-        println!("there is no GPU");
+    let kind = std::env::var("EX_BURN_DEVICE").unwrap_or("gpu".to_string());
+    let Some(adapter) = Adapter::all().into_iter().find(|adapter| kind == "gpu" || adapter.api() == kind) else {
+        println!("there is no {kind}");
         return Ok(());
     };
-    println!("{}", adapter.name()?);
+    println!("{} by {}", adapter.name()?, adapter.api());
     time("add_4", &one(Op::Binary(Binary::Add), &[&[4], &[4]], &[4]), adapter)?;
     for n in [256, 512, 1024, 2048, 4096] {
         if n <= 512 || !adapter.is_software() {

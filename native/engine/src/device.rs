@@ -26,7 +26,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// Every device that this build finds: the CPU, then the GPUs, those of software last.
+    /// Every device that this build finds: the CPU, then the GPUs by CUDA, then those by wgpu, those of software last.
     pub fn all() -> Vec<Device> {
         let mut all = vec![Device::Cpu];
         #[cfg(feature = "gpu")]
@@ -42,7 +42,7 @@ impl Device {
         Self::all().into_iter().filter(|device| device.kind() == kind).nth(index)
     }
 
-    /// `cpu`, or the graphics API of a GPU: `vulkan` or `metal`.
+    /// `cpu`, or the API of a GPU: `cuda`, `vulkan` or `metal`.
     pub fn kind(&self) -> &'static str {
         match self {
             Device::Cpu => "cpu",

@@ -1,5 +1,5 @@
-//! Every operation with a kernel on a GPU, against the CPU. Needs a driver: with `EX_BURN_TEST_DEVICE=gpu` none is an error,
-//! otherwise the tests do nothing without one and say so.
+//! Every operation with a kernel on a GPU, against the CPU. Needs a driver: with `EX_BURN_TEST_DEVICE=gpu`, or the kind of GPU such
+//! as `cuda`, none is an error, otherwise the tests do nothing without one and say so.
 #![cfg(feature = "gpu")]
 
 use std::sync::{Mutex, MutexGuard};
@@ -13,9 +13,10 @@ use ex_burn_engine::{Device, TensorType, Type, Value, ops};
 static TURN: Mutex<()> = Mutex::new(());
 
 fn gpu() -> Option<(MutexGuard<'static, ()>, Device)> {
-    let adapter = Adapter::all().into_iter().next();
-    let required = std::env::var("EX_BURN_TEST_DEVICE").is_ok_and(|device| device == "gpu");
-    assert!(adapter.is_some() || !required, "no GPU was found");
+    let kind = std::env::var("EX_BURN_TEST_DEVICE").unwrap_or_default();
+    let any = kind.is_empty() || kind == "gpu";
+    let adapter = Adapter::all().into_iter().find(|adapter| any || adapter.api() == kind);
+    assert!(adapter.is_some() || kind.is_empty(), "no {kind} was found");
     if adapter.is_none() {
         eprintln!("no GPU: nothing was tested");
     }

@@ -1,4 +1,4 @@
-//! The GPUs of this machine, through wgpu: Vulkan, and Metal on macOS.
+//! The GPUs of this machine, through wgpu: Vulkan, and Metal on macOS; through CUDA too with the feature `cuda`.
 
 use std::sync::OnceLock;
 
@@ -20,8 +20,8 @@ struct Found {
     client: OnceLock<std::result::Result<Client, String>>,
 }
 
-/// The graphics API that GPUs are reached by.
-const API: &str = if cfg!(target_vendor = "apple") { "metal" } else { "vulkan" };
+/// The graphics API that wgpu reaches GPUs by.
+const GRAPHICS: &str = if cfg!(target_vendor = "apple") { "metal" } else { "vulkan" };
 
 fn found() -> &'static [Found] {
     static FOUND: OnceLock<Vec<Found>> = OnceLock::new();
@@ -35,10 +35,11 @@ fn found() -> &'static [Found] {
 }
 
 impl Adapter {
-    /// All GPUs, those of software last. Empty where there is no driver.
+    /// All GPUs: those of CUDA, then those of wgpu, which may be the same ones again; those of software last. Empty where there is
+    /// no driver.
     pub fn all() -> Vec<Adapter> {
         let mut all: Vec<Adapter> = (0..found().len()).map(Adapter).collect();
-        all.sort_by_key(Adapter::is_software);
+        all.sort_by_key(|adapter| (adapter.is_software(), adapter.api() != "cuda"));
         all
     }
 
@@ -47,9 +48,12 @@ impl Adapter {
         found().iter().position(|found| found.device == *device).map(Adapter)
     }
 
-    /// `vulkan` or `metal`.
+    /// `cuda`, `vulkan` or `metal`.
     pub fn api(&self) -> &'static str {
-        API
+        match self.device() {
+            CubeDevice::Cuda(_) => "cuda",
+            _ => GRAPHICS,
+        }
     }
 
     /// Whether the processor plays the GPU.
@@ -101,6 +105,6 @@ impl Adapter {
             let start = catch("device", || Ok(found.device.client()));
             start.map_err(|error| error.to_string())
         });
-        client.as_ref().map_err(|reason| Error::invalid("device", format!("{API} does not start: {reason}")))
+        client.as_ref().map_err(|reason| Error::invalid("device", format!("{} does not start: {reason}", self.api())))
     }
 }

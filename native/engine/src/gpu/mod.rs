@@ -6,6 +6,7 @@ mod adapter;
 mod checked;
 mod close;
 mod conv;
+mod exact;
 pub mod fallback;
 mod fill;
 mod finite;

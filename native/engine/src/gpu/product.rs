@@ -1,10 +1,10 @@
 //! Products on a GPU: of `f32` by Burn's kernels, of others as folds.
 
-use burn_backend::{DType, Shape};
-use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
+use burn_backend::Shape;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::Adapter;
+use super::exact::matmul;
 use super::launch::{Operand, Work};
 use super::movement::strides;
 use super::reduce::settled;
@@ -77,12 +77,12 @@ fn matrices(
     let a = matrix(left, lhs, [&left.free, left.contract], adapter)?;
     let b = matrix(right, rhs, [right.contract, &right.free], adapter)?;
     let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
-    match matmul(a, b, None, MatmulStrategy::Cube, DType::F32) {
-        Ok(product) => {
+    match matmul(a, b) {
+        Some(product) => {
             let product = from_cube(Type::F32, product);
             Ok(reshaped(&product, Type::F32, &out.shape))
         }
-        Err(_) => folded(left, right, lhs, rhs, out, adapter),
+        None => folded(left, right, lhs, rhs, out, adapter),
     }
 }
 

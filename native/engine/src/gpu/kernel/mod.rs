@@ -2,9 +2,9 @@
 
 mod angle;
 pub(super) mod apply;
-pub(super) mod finite;
 pub(super) mod arg;
 mod double;
+pub(super) mod finite;
 pub(super) mod fold;
 pub(super) mod function;
 pub(super) mod merge;
