@@ -7,7 +7,7 @@ defmodule ExBurn.Training.Run do
   """
 
   alias ExBurn.Defn.Lowering.HostCall
-  alias ExBurn.{Error, Model, NIF, Telemetry}
+  alias ExBurn.{Error, Fallback, Model, NIF, Telemetry}
 
   alias ExBurn.Training.{
     Callbacks,
@@ -185,6 +185,7 @@ defmodule ExBurn.Training.Run do
   defp finish(run, reason) do
     run = %{run | progress: Progress.close(run.progress)}
     history = Enum.reverse(run.history)
+    if run.model.device != :cpu, do: Fallback.report(run.model.device)
     notify(run, :end, %{reason: reason, history: history})
     Feed.close(run.feed)
     {trained(run), history, run.handle}

@@ -90,7 +90,9 @@ defmodule ExBurn.Training.Step do
   """
   @spec replace(Model.leaves(), [reference()]) :: Model.leaves()
   def replace(leaves, refs) do
-    Enum.zip_with(leaves, refs, fn {path, t}, ref -> {path, Backend.put(t, ref, Backend.device(t))} end)
+    Enum.zip_with(leaves, refs, fn {path, t}, ref ->
+      {path, Backend.put(t, ref, Backend.device(t))}
+    end)
   end
 
   @doc """

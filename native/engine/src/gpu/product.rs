@@ -77,13 +77,24 @@ fn matrices(
     let a = matrix(left, lhs, [&left.free, left.contract], adapter)?;
     let b = matrix(right, rhs, [right.contract, &right.free], adapter)?;
     let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
-    match matmul(a, b, None, MatmulStrategy::Cube, DType::F32) {
+    match matmul(a, b, None, strategy(), DType::F32) {
         Ok(product) => {
             let product = from_cube(Type::F32, product);
             Ok(reshaped(&product, Type::F32, &out.shape))
         }
         Err(_) => folded(left, right, lhs, rhs, out, adapter),
     }
+}
+
+/// Products of matrices, `[1, rows, inner]` by each of `[batch, inner, columns]`; `None` where there is no kernel.
+pub(super) fn batches(lhs: &Value, rhs: &Value) -> Result<Option<Value>> {
+    let (Some(lhs), Some(rhs)) = (lhs.cube(), rhs.cube()) else { return Ok(None) };
+    let product = matmul(lhs.clone(), rhs.clone(), None, strategy(), DType::F32);
+    Ok(product.ok().map(|product| from_cube(Type::F32, product)))
+}
+
+fn strategy() -> MatmulStrategy {
+    if std::env::var_os("EX_BURN_AUTOTUNE").is_some() { MatmulStrategy::Autotune } else { MatmulStrategy::Cube }
 }
 
 /// The operand as `[batch, rows, columns]`.

@@ -10,6 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_std::Bytes;
 
 use super::Adapter;
+use super::wait::wait;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ops::cast;
@@ -80,9 +81,11 @@ pub(crate) fn empty(ty: &TensorType, adapter: Adapter) -> Result<CubeTensor> {
 ///
 /// [`Error::Invalid`] when the GPU failed to compute it or to give it back.
 pub(crate) fn download(value: Value) -> Result<Value> {
-    let Some(tensor) = value.cube() else { return Ok(value) };
-    let bytes = tensor.client.read_one(tensor.handle.clone()).map_err(failed)?;
-    from_words(&value, &bytes)
+    if value.cube().is_none() {
+        return Ok(value);
+    }
+    let lost = || Error::invalid("to_binary", "the GPU gave nothing back");
+    Reading::start(vec![value])?.wait()?.pop().ok_or_else(lost)
 }
 
 /// Values on their way to the host's memory: what is asked of the GPU later does not delay them.
@@ -106,8 +109,8 @@ impl Reading {
     /// The values in the host's memory.
     pub(crate) fn wait(self) -> Result<Vec<Value>> {
         let mut bytes = Vec::with_capacity(self.values.len());
-        for (_, reading) in self.bytes {
-            bytes.extend(burn_std::future::block_on(reading).map_err(failed)?);
+        for (adapter, reading) in self.bytes {
+            bytes.extend(wait(reading, adapter).map_err(failed)?);
         }
         let mut bytes = bytes.into_iter();
         let held = |value: Value| match value.cube().and_then(|_| bytes.next()) {

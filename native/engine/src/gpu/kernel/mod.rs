@@ -5,3 +5,4 @@ pub(super) mod finite;
 pub(super) mod fold;
 pub(super) mod function;
 pub(super) mod region;
+pub(super) mod rows;
