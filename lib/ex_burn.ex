@@ -107,8 +107,15 @@ defmodule ExBurn do
   def device_info(device \\ default_device()), do: Device.info(device)
 
   @doc """
-  Memory of a device in bytes: `:total` and `:available`, `nil` where the system does not tell. See
-  `ExBurn.Device.memory/1`.
+  Memory of a device in bytes: of the CPU `:total` and `:available`, `nil` where the system does not tell; of a GPU `:in_use`,
+  which tensors hold there, and `:reserved`, which this process has taken for them. `ExBurn.Device.release_memory/1` gives
+  back what none holds.
+
+  ## Examples
+
+      iex> Enum.sort(Map.keys(ExBurn.memory_info(:cpu)))
+      [:available, :total]
+
   """
   @spec memory_info(Device.t()) :: map()
   def memory_info(device \\ default_device()), do: Device.memory(device)

@@ -198,7 +198,10 @@ defmodule ExBurn.Device do
   end
 
   @doc """
-  Memory of a device in bytes: `:total` and `:available`, or `nil` where the system does not tell.
+  Memory of a device in bytes.
+
+  Of the CPU `:total` and `:available`, or `nil` where the system does not tell. Of a GPU `:in_use`, which tensors hold there,
+  and `:reserved`, which this process has taken for them and keeps for those to come, see `release_memory/1`.
 
   ## Examples
 
@@ -206,12 +209,44 @@ defmodule ExBurn.Device do
       [:available, :total]
 
   """
-  @spec memory(name()) :: %{total: pos_integer() | nil, available: non_neg_integer() | nil}
+  @spec memory(name()) ::
+          %{total: pos_integer() | nil, available: non_neg_integer() | nil}
+          | %{in_use: non_neg_integer(), reserved: non_neg_integer()}
   def memory(device \\ default()) do
+    case validate!(device) do
+      :cpu -> system_memory()
+      gpu -> gpu_memory(gpu, false)
+    end
+  end
+
+  @doc """
+  Gives memory of a GPU back to the system that no tensor holds, as far as it lies apart from what tensors hold, and answers
+  what is left as `memory/1` does. The CPU's memory is given back by itself.
+
+  ## Examples
+
+      iex> Enum.sort(Map.keys(ExBurn.Device.release_memory(:cpu)))
+      [:available, :total]
+
+  """
+  @spec release_memory(name()) :: map()
+  def release_memory(device \\ default()) do
+    case validate!(device) do
+      :cpu -> system_memory()
+      gpu -> gpu_memory(gpu, true)
+    end
+  end
+
+  defp gpu_memory(gpu, release?) do
+    {kind, index} = parts(gpu)
+    {in_use, reserved} = Error.unwrap!(NIF.device_memory(kind, index, release?))
+    %{in_use: in_use, reserved: reserved}
+  end
+
+  defp system_memory do
     text =
-      with :cpu <- validate!(device), {:ok, text} <- File.read("/proc/meminfo") do
-        text
-      else
+      case File.read("/proc/meminfo") do
+        {:ok, text} -> text
         _ -> ""
       end
 

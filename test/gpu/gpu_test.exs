@@ -131,6 +131,16 @@ defmodule ExBurn.GPUTest do
     assert_near(result, expected, 32)
   end
 
+  test "memory of a GPU is counted" do
+    before = ExBurn.memory_info(:gpu)
+    t = on_gpu(Nx.iota({1000, 1000}, type: :f32, backend: Backend))
+    held = ExBurn.memory_info(:gpu)
+    assert held.in_use >= before.in_use + 4_000_000
+    assert held.reserved >= held.in_use
+    Nx.backend_deallocate(t)
+    assert ExBurn.Device.release_memory(:gpu).in_use <= held.in_use - 4_000_000
+  end
+
   test "loops, branches and hooks run on a GPU as on the CPU" do
     me = self()
 

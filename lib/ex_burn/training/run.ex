@@ -187,6 +187,7 @@ defmodule ExBurn.Training.Run do
   defp finish(run, reason) do
     run = %{run | progress: Progress.close(run.progress)}
     history = Enum.reverse(run.history)
+    if run.model.device != :cpu, do: Fallback.report(run.model.device)
     notify(run, :end, %{reason: reason, history: history})
     Feed.close(run.feed)
     {trained(run), history, run.handle}

@@ -3,11 +3,13 @@
 //!
 //! `EX_BURN_DEVICE=vulkan cargo run --release --features gpu --example gpu`
 
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use ex_burn_engine::exec::Executable;
 use ex_burn_engine::gpu::Adapter;
 use ex_burn_engine::program::*;
+use ex_burn_engine::train::{Answer, Config, Event, Job, Session};
 use ex_burn_engine::{Device, Result, TensorType, Type, Value};
 
 /// Tensors of `f32`, and instructions on them, one after the other.
@@ -94,6 +96,69 @@ fn sum(len: usize) -> Program {
     one(Op::Reduce(Reduce { fold: Fold::Sum, axes: None, keep_axes: false }), &[&[len]], &[])
 }
 
+/// Two hidden layers and the cross-entropy of labels that are given as one row each.
+fn network(batch: usize) -> Program {
+    let sizes = [784, 256, 128, 10];
+    let shapes: Vec<Vec<usize>> = sizes.windows(2).flat_map(|pair| [vec![pair[0], pair[1]], vec![pair[1]]]).collect();
+    let mut inputs: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+    let (x, y) = ([batch, 784], [batch, 10]);
+    inputs.extend([&x[..], &y[..]]);
+    let mut b = Builder::new(&inputs);
+    let dot = Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] };
+    let zero = b.number(0.0);
+    let mut value = 6;
+    for layer in 0..3 {
+        let out = [batch, sizes[layer + 1]];
+        value = b.push(Op::Dot(dot.clone()), &[value, 2 * layer], &out);
+        value = b.push(Op::Binary(Binary::Add), &[value, 2 * layer + 1], &out);
+        if layer < 2 {
+            value = b.push(Op::Binary(Binary::Max), &[value, zero], &out);
+        }
+    }
+    let fold = |fold, keep_axes| Op::Reduce(Reduce { fold, axes: Some(vec![1]), keep_axes });
+    let largest = b.push(fold(Fold::Max, true), &[value], &[batch, 1]);
+    let largest = b.push(Op::StopGrad, &[largest], &[batch, 1]);
+    let below = b.push(Op::Binary(Binary::Subtract), &[value, largest], &[batch, 10]);
+    let exp = b.push(Op::Unary(Unary::Exp), &[below], &[batch, 10]);
+    let sum = b.push(fold(Fold::Sum, true), &[exp], &[batch, 1]);
+    let log = b.push(Op::Unary(Unary::Log), &[sum], &[batch, 1]);
+    let logits = b.push(Op::Binary(Binary::Subtract), &[below, log], &[batch, 10]);
+    let named = b.push(Op::Binary(Binary::Multiply), &[logits, 7], &[batch, 10]);
+    let total = b.push(Op::Reduce(Reduce { fold: Fold::Sum, axes: None, keep_axes: false }), &[named], &[]);
+    let rows = b.number(-(batch as f32));
+    let loss = b.push(Op::Binary(Binary::Divide), &[total, rows], &[]);
+    b.end(loss)
+}
+
+/// Times steps of Adam by the epochs of a run, in microseconds for each step.
+fn train(batch: usize, adapter: Adapter) -> Result<()> {
+    const STEPS: usize = 100;
+    let program = network(batch);
+    let device = Device::Gpu(adapter);
+    let params = program.inputs[..6].iter().map(|ty| numbers(ty, &device)).collect::<Result<Vec<_>>>()?;
+    let data = [TensorType::new(Type::F32, [batch * STEPS, 784]), TensorType::new(Type::F32, [batch * STEPS, 10])];
+    let data = data.iter().map(|ty| numbers(ty, &Device::Cpu)).collect::<Result<Vec<_>>>()?;
+    let steps = vec![Arc::new(Executable::optimised(&program, vec![], &[])?)];
+    let config = Config { epochs: 6, batch_size: batch, ..Config::default() };
+    let (sender, events) = mpsc::channel();
+    let job = Job { steps, params, data: Some(data), ..Job::default() };
+    let session = Session::start(config, job, move |event| drop(sender.send(event)))?;
+    let mut times = vec![];
+    for event in events {
+        match event {
+            Event::Epoch(report) => {
+                times.push(report.seconds * 1e6 / STEPS as f64);
+                session.answer(Answer::Continue)?;
+            }
+            Event::Failed(error) => return Err(error),
+            _ => {}
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    println!("mlp_step_b{batch} {:.1}", times[times.len() / 2]);
+    Ok(())
+}
+
 /// A tensor of numbers between -1 and 1.
 fn numbers(ty: &TensorType, device: &Device) -> Result<Value> {
     let mut state = 1u32;
@@ -141,6 +206,9 @@ fn main() -> Result<()> {
     time("chain_4M", &chain(4_000_000), adapter)?;
     time("sum_4M", &sum(4_000_000), adapter)?;
     time("softmax_1024", &softmax(1024, 1024), adapter)?;
+    for batch in [32, 128] {
+        train(batch, adapter)?;
+    }
     if !adapter.is_software() {
         time("conv3x3_64_56_b8", &convolution(), adapter)?;
     }

@@ -67,6 +67,22 @@ fn tensor_to_device(tensor: ResourceArc<Tensor>, kind: String, index: usize) -> 
     })
 }
 
+/// Bytes of a GPU that tensors hold, and bytes that this process has taken from it; first gives back what it can where `release`.
+#[rustler::nif(schedule = "DirtyIo")]
+fn device_memory(kind: String, index: usize, release: bool) -> Result<(u64, u64), NifError> {
+    guard("device", || match found(&kind, index)? {
+        Device::Cpu => Err(Error::invalid("device", "the CPU's memory is the system's")),
+        #[cfg(feature = "gpu")]
+        Device::Gpu(adapter) => {
+            if release {
+                adapter.release_memory()?;
+            }
+            let memory = adapter.memory()?;
+            Ok((memory.in_use, memory.reserved))
+        }
+    })
+}
+
 /// How often operations ran on the CPU because a GPU has no kernel for them, since this was last asked: name, type, number.
 #[rustler::nif]
 fn fallbacks<'a>(env: Env<'a>) -> Term<'a> {

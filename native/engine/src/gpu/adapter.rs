@@ -7,6 +7,7 @@ use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::device::WgpuDeviceKind;
 use burn_std::stream::{StreamPolicy, set_policy};
 
+use super::wait::wait;
 use crate::error::{Error, Result};
 use crate::panics::catch;
 
@@ -85,7 +86,7 @@ impl Adapter {
     ///
     /// As [`Adapter::client`], and [`Error::Invalid`] when the GPU failed.
     pub fn wait(&self) -> Result<()> {
-        let done = burn_std::future::block_on(self.client()?.sync());
+        let done = wait(self.client()?.sync(), *self);
         done.map_err(|error| Error::invalid("device", format!("the GPU failed: {error}")))
     }
 

@@ -16,20 +16,24 @@ mod gather;
 mod kernel;
 mod launch;
 mod lines;
+mod memory;
 mod movement;
 mod order;
 mod product;
 mod reduce;
+mod rows;
 mod running;
 mod staged;
 mod step;
 mod transfer;
 mod update;
+mod wait;
 mod window;
 mod writer;
 
 pub use adapter::Adapter;
 pub(crate) use finite::marks;
+pub use memory::Memory;
 pub(crate) use transfer::{Reading, download, upload};
 
 use crate::device::Device;
@@ -174,10 +178,15 @@ fn fused(attrs: &Fused, call: &mut Call<'_>, adapter: Adapter) -> Result<Vec<Val
         Some(((steps, results), operands)) => {
             Work { adapter, shape: attrs.shape.clone(), operands, steps, results, types: call.outputs }.run()
         }
-        None => match staged::run(attrs, call, adapter)? {
-            Some(results) => Ok(results),
-            None => body(call),
-        },
+        None => {
+            if let Some(results) = rows::run(attrs, call, adapter)? {
+                return Ok(results);
+            }
+            match staged::run(attrs, call, adapter)? {
+                Some(results) => Ok(results),
+                None => body(call),
+            }
+        }
     }
 }
 

@@ -77,13 +77,20 @@ fn matrices(
     let a = matrix(left, lhs, [&left.free, left.contract], adapter)?;
     let b = matrix(right, rhs, [right.contract, &right.free], adapter)?;
     let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
-    match matmul(a, b) {
+    match matmul(a, b, adapter)? {
         Some(product) => {
             let product = from_cube(Type::F32, product);
             Ok(reshaped(&product, Type::F32, &out.shape))
         }
         None => folded(left, right, lhs, rhs, out, adapter),
     }
+}
+
+/// Products of matrices, `[1, rows, inner]` by each of `[batch, inner, columns]`; `None` where there is no kernel.
+pub(super) fn batches(lhs: &Value, rhs: &Value, adapter: Adapter) -> Result<Option<Value>> {
+    let (Some(lhs), Some(rhs)) = (lhs.cube(), rhs.cube()) else { return Ok(None) };
+    let product = matmul(lhs.clone(), rhs.clone(), adapter)?;
+    Ok(product.map(|product| from_cube(Type::F32, product)))
 }
 
 /// The operand as `[batch, rows, columns]`.

@@ -177,3 +177,33 @@ impl Fold {
         self.function == Two::AddF
     }
 }
+
+/// How an operand is read by a region that folds its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RowRead {
+    /// An element for each of the region.
+    Whole,
+    /// An element for each row.
+    Row,
+    /// One element for all.
+    One,
+}
+
+/// Steps to some results. The operands come first, then the folds of the region.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Part {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) results: Vec<usize>,
+}
+
+/// A region that folds its rows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Rows {
+    pub(crate) reads: Vec<RowRead>,
+    /// What each fold folds, which reads those before it alone.
+    pub(crate) folds: Vec<(Part, Fold)>,
+    /// The results.
+    pub(crate) last: Part,
+    /// Whether each result has an element for each of the region, and not one for each row.
+    pub(crate) whole: Vec<bool>,
+}

@@ -10,6 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_std::Bytes;
 
 use super::Adapter;
+use super::wait::wait;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ops::cast;
@@ -80,9 +81,11 @@ pub(crate) fn empty(ty: &TensorType, adapter: Adapter) -> Result<CubeTensor> {
 ///
 /// [`Error::Invalid`] when the GPU failed to compute it or to give it back.
 pub(crate) fn download(value: Value) -> Result<Value> {
-    let Some(tensor) = value.cube() else { return Ok(value) };
-    let bytes = tensor.client.read_one(tensor.handle.clone()).map_err(failed)?;
-    from_words(&value, &bytes)
+    if value.cube().is_none() {
+        return Ok(value);
+    }
+    let lost = || Error::invalid("to_binary", "the GPU gave nothing back");
+    Reading::start(vec![value])?.wait()?.pop().ok_or_else(lost)
 }
 
 /// The bytes of values, once the GPU has them.
@@ -91,8 +94,8 @@ type Coming = DynFut<std::result::Result<Vec<Bytes>, ServerError>>;
 /// Values on their way to the host's memory: what is asked of the GPU later does not delay them.
 pub(crate) struct Reading {
     values: Vec<Value>,
-    /// Of those that are on a GPU.
-    coming: Option<Coming>,
+    /// Of those that are on a GPU, and which.
+    coming: Option<(Coming, Adapter)>,
 }
 
 impl Reading {
@@ -100,7 +103,7 @@ impl Reading {
     pub(crate) fn start(values: Vec<Value>) -> Result<Self> {
         let handles = values.iter().filter_map(Value::cube).map(|tensor| tensor.handle.clone()).collect();
         let coming = match values.iter().find_map(Value::adapter) {
-            Some(adapter) => Some(Box::pin(adapter.client()?.read_async(handles)) as Coming),
+            Some(adapter) => Some((Box::pin(adapter.client()?.read_async(handles)) as Coming, adapter)),
             None => None,
         };
         Ok(Self { values, coming })
@@ -109,7 +112,7 @@ impl Reading {
     /// The values in the host's memory.
     pub(crate) fn wait(self) -> Result<Vec<Value>> {
         let bytes = match self.coming {
-            Some(coming) => burn_std::future::block_on(coming).map_err(failed)?,
+            Some((coming, adapter)) => wait(coming, adapter).map_err(failed)?,
             None => vec![],
         };
         let mut bytes = bytes.into_iter();

@@ -61,7 +61,7 @@ pub(crate) fn fold_region(
 
 /// The fold of the values of all lanes.
 #[cube]
-fn together(sum: u32, lane: u32, zero: u32, #[comptime] fold: Fold, #[comptime] lanes: usize) -> u32 {
+pub(crate) fn together(sum: u32, lane: u32, zero: u32, #[comptime] fold: Fold, #[comptime] lanes: usize) -> u32 {
     let mut shared = Shared::<[u32]>::new_slice(lanes);
     shared[lane as usize] = sum;
     let mut half = comptime!(lanes as u32 / 2).runtime();
@@ -73,5 +73,6 @@ fn together(sum: u32, lane: u32, zero: u32, #[comptime] fold: Fold, #[comptime] 
         }
         half /= 2u32;
     }
+    sync_cube();
     shared[0]
 }

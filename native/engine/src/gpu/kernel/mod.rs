@@ -11,5 +11,6 @@ pub(super) mod merge;
 mod normal;
 mod power;
 pub(super) mod region;
+pub(super) mod rows;
 pub(super) mod scan;
 pub(super) mod scatter;

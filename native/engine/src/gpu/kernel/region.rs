@@ -118,7 +118,7 @@ fn strided(places: &Sequence<u32>, layout: &[u32], #[comptime] number: usize, #[
 }
 
 #[cube]
-fn step(
+pub(crate) fn step(
     operands: &Sequence<Box<[u32]>>,
     values: &Sequence<u32>,
     places: &Sequence<u32>,

@@ -1,0 +1,135 @@
+//! Regions with folds of rows as one kernel: a softmax or a layer norm reads its rows once.
+
+use burn_cubecl::cubecl::prelude::*;
+
+use super::kernel::rows::rows_region;
+use super::launch::{buffer, words};
+use super::reduce::folding;
+use super::step::{Fold, Part, RowRead, Rows};
+use super::transfer::{empty, from_cube, reshaped};
+use super::{Adapter, writer};
+use crate::error::Result;
+use crate::ops::Call;
+use crate::program::{Extent, Fused, Instruction, Op, Program};
+use crate::types::{TensorType, Type};
+use crate::value::Value;
+
+/// Shorter rows are folded by a thread each, and longer ones do not stay in a cache.
+const LENGTHS: std::ops::RangeInclusive<usize> = 32..=16384;
+
+/// The results of the region; `None` where it is not one of `f32` with rows of a good length.
+pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
+    let kept = attrs.shape.len() - attrs.row_axes;
+    let (rows, length): (usize, usize) = (attrs.shape[..kept].iter().product(), attrs.shape[kept..].iter().product());
+    let client = adapter.client()?;
+    let buffers = call.inputs.len() + call.outputs.len() + 1;
+    let fits = buffers <= client.properties().hardware.max_bindings as usize;
+    if !fits || !LENGTHS.contains(&length) || rows == 0 || rows > MOST_ROWS {
+        return Ok(None);
+    }
+    let tensors: Option<Vec<_>> = call.inputs.iter().map(Value::cube).collect();
+    let Some((region, tensors)) = region(attrs).zip(tensors) else { return Ok(None) };
+    let outputs: Vec<TensorType> = call
+        .outputs
+        .iter()
+        .zip(&region.whole)
+        .map(|(out, &whole)| TensorType::new(out.dtype, if whole { vec![rows, length] } else { vec![rows] }))
+        .collect();
+    let results = outputs.iter().map(|ty| empty(ty, adapter)).collect::<Result<Vec<_>>>()?;
+    let lanes = length.div_ceil(4).next_power_of_two().clamp(32, 256);
+    let layout = words(client, &[rows as u32, length as u32, 0, 0, 0]);
+    // SAFETY: a block for each row reads and writes inside of its row, and the buffers have as many rows.
+    unsafe {
+        rows_region::launch_unchecked(
+            client,
+            CubeCount::new_1d(rows as u32),
+            CubeDim::new_1d(lanes as u32),
+            tensors.into_iter().map(buffer).collect(),
+            results.iter().map(buffer).collect(),
+            layout,
+            region,
+            lanes,
+        )
+    };
+    let values = results.into_iter().zip(call.outputs);
+    Ok(values.map(|(tensor, out)| reshaped(&from_cube(out.dtype, tensor), out.dtype, &out.shape)).collect())
+}
+
+/// The most blocks along one axis.
+const MOST_ROWS: usize = 65535;
+
+fn region(attrs: &Fused) -> Option<Rows> {
+    let body = &attrs.body;
+    let types = body.value_types();
+    let inputs = body.inputs.len();
+    let folded = |number: &usize| matches!(body.instructions[*number].op, Op::Reduce(_));
+    let numbers: Vec<usize> = (0..body.instructions.len()).filter(folded).collect();
+    let mut folds = Vec::with_capacity(numbers.len());
+    for &number in &numbers {
+        let Op::Reduce(reduce) = &body.instructions[number].op else { return None };
+        let operand = body.instructions[number].inputs[0];
+        let (from, to) = (types[operand].dtype, types[inputs + number].dtype);
+        if from != Type::F32 || to != Type::F32 {
+            return None;
+        }
+        let (fold, before): (Fold, _) = folding(reduce.fold, from, to)?;
+        if !before.is_empty() {
+            return None;
+        }
+        folds.push((part(body, &numbers, &[operand])?, fold));
+    }
+    let extents = extents(attrs);
+    let whole: Vec<bool> = body.outputs.iter().map(|&id| extents[id] == Extent::Whole).collect();
+    let single = body.outputs.iter().any(|&id| extents[id] == Extent::One);
+    let reads = attrs.extents.iter().map(|extent| match extent {
+        Extent::Whole => RowRead::Whole,
+        Extent::Row => RowRead::Row,
+        Extent::One => RowRead::One,
+    });
+    let last = part(body, &numbers, &body.outputs)?;
+    (!single && !folds.is_empty()).then(|| Rows { reads: reads.collect(), folds, last, whole })
+}
+
+/// The steps from operands and folds to some values.
+fn part(body: &Program, folds: &[usize], ids: &[usize]) -> Option<Part> {
+    let (types, inputs) = (body.value_types(), body.inputs.len());
+    let is_fold = |id: usize| id >= inputs && folds.contains(&(id - inputs));
+    let mut needed = vec![false; types.len()];
+    ids.iter().for_each(|&id| needed[id] = true);
+    for id in (inputs..types.len()).rev().filter(|&id| !is_fold(id)) {
+        if needed[id] {
+            body.instructions[id - inputs].inputs.iter().for_each(|&read| needed[read] = true);
+        }
+    }
+    let mut program = Program { inputs: body.inputs.clone(), ..Program::default() };
+    let mut places: Vec<usize> = (0..inputs).collect();
+    places.resize(types.len(), 0);
+    for &fold in folds {
+        places[inputs + fold] = program.inputs.len();
+        program.inputs.push(types[inputs + fold].clone());
+    }
+    for id in (inputs..types.len()).filter(|&id| needed[id] && !is_fold(id)) {
+        let instruction = &body.instructions[id - inputs];
+        places[id] = program.inputs.len() + program.instructions.len();
+        let read = instruction.inputs.iter().map(|&read| places[read]).collect();
+        program.instructions.push(Instruction { inputs: read, ..instruction.clone() });
+    }
+    program.outputs = ids.iter().map(|&id| places[id]).collect();
+    let (steps, results) = writer::write(&program)?;
+    Some(Part { steps, results })
+}
+
+/// How many elements each value has.
+fn extents(attrs: &Fused) -> Vec<Extent> {
+    let mut extents = attrs.extents.clone();
+    for instruction in &attrs.body.instructions {
+        let size = |extent: &Extent| match extent {
+            Extent::One => 0,
+            Extent::Row => 1,
+            Extent::Whole => 2,
+        };
+        let read = instruction.inputs.iter().map(|&id| extents[id]).max_by_key(size).unwrap_or(Extent::One);
+        extents.push(if matches!(instruction.op, Op::Reduce(_)) { Extent::Row } else { read });
+    }
+    extents
+}

@@ -1,0 +1,25 @@
+//! Waiting for a GPU.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::Adapter;
+
+/// Most small work is done by then; a thread that sleeps takes a good part of that to wake up.
+const SOON: Duration = Duration::from_micros(300);
+
+/// The result of what was asked of the GPU. A thread looks for it again and again before it sleeps, unless the GPU is the
+/// processor, which has better things to do.
+pub(super) fn wait<T>(mut asked: Pin<Box<impl Future<Output = T> + ?Sized>>, adapter: Adapter) -> T {
+    let mut context = Context::from_waker(Waker::noop());
+    let start = Instant::now();
+    while !adapter.is_software() && start.elapsed() < SOON {
+        if let Poll::Ready(result) = asked.as_mut().poll(&mut context) {
+            return result;
+        }
+        std::hint::spin_loop();
+    }
+    burn_std::future::block_on(asked)
+}
