@@ -202,23 +202,23 @@ defmodule ExBurn.Backend do
 
   # A tuple of outputs makes a tuple of results.
   defp run(%T{} = out, {op, operands}) do
-    device = device(operands)
+    device = device_of_all(operands)
     [ref] = run_refs(op, operands, [Type.of(out)], device)
     put(out, ref, device)
   end
 
   defp run(outs, {op, operands}) when is_tuple(outs) do
     outs = Tuple.to_list(outs)
-    device = device(operands)
+    device = device_of_all(operands)
     refs = run_refs(op, operands, Enum.map(outs, &Type.of/1), device)
 
     outs |> Enum.zip_with(refs, &put(&1, &2, device)) |> List.to_tuple()
   end
 
   # The first GPU that an operand is on, else the CPU.
-  defp device([%T{data: %__MODULE__{device: device}} | _]) when device != :cpu, do: device
-  defp device([_ | operands]), do: device(operands)
-  defp device([]), do: :cpu
+  defp device_of_all([%T{data: %__MODULE__{device: device}} | _]) when device != :cpu, do: device
+  defp device_of_all([_ | operands]), do: device_of_all(operands)
+  defp device_of_all([]), do: :cpu
 
   defp run_refs(op, operands, types, device) do
     if Enum.any?(operands, &Recording.recorded?/1),
@@ -263,6 +263,13 @@ defmodule ExBurn.Backend do
     memory = if bytes >= @large_bytes, do: NIF.memory_stand_in(bytes)
     %{template | data: %__MODULE__{ref: ref, memory: memory, device: device}}
   end
+
+  @doc """
+  The device that a tensor is on: the CPU where it is of another backend.
+  """
+  @spec device(Nx.Tensor.t()) :: Device.t()
+  def device(%T{data: %__MODULE__{device: device}}), do: device
+  def device(%T{}), do: :cpu
 
   # Native memory holds one element of less than a byte in each byte.
   defp bytes(%T{type: {_, bits}, shape: shape}), do: Tuple.product(shape) * div(bits + 7, 8)

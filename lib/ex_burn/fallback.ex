@@ -7,6 +7,8 @@ defmodule ExBurn.Fallback do
   Tells what ran on the CPU because `device` has no kernel for it, as events `[:ex_burn, :fallback]`: see `ExBurn.Telemetry`.
   """
   @spec report(ExBurn.Device.t()) :: :ok
+  def report(:cpu), do: :ok
+
   def report(device) do
     for {op, type, count} <- NIF.fallbacks() do
       metadata = %{op: op, type: type, device: device}

@@ -203,6 +203,7 @@ defmodule ExBurn.Model do
     {parameters, states} =
       (model.parameters ++ model.states)
       |> State.replace(State.leaves(given))
+      |> Enum.map(&placed(&1, model.device))
       |> Enum.split(count)
 
     %{model | parameters: parameters, states: states}
@@ -225,11 +226,17 @@ defmodule ExBurn.Model do
     if device == model.device, do: model, else: copied_to(model, device)
   end
 
-  # The optimizer's memory stays where the run was that made it.
+  # The optimizer's memory follows the parameters where a run begins.
   defp copied_to(model, device) do
-    copy = fn {path, tensor} -> {path, Nx.backend_copy(tensor, {Backend, device: device})} end
-    [parameters, states] = Enum.map([model.parameters, model.states], &Enum.map(&1, copy))
-    %{model | device: device, parameters: parameters, states: states, optimizer_state: nil}
+    place = fn leaves -> Enum.map(leaves, &placed(&1, device)) end
+    [parameters, states] = Enum.map([model.parameters, model.states], place)
+    %{model | device: device, parameters: parameters, states: states}
+  end
+
+  defp placed({path, tensor}, device) do
+    if Backend.device(tensor) == device,
+      do: {path, tensor},
+      else: {path, Nx.backend_copy(tensor, {Backend, device: device})}
   end
 
   @doc """

@@ -30,11 +30,12 @@ defmodule ExBurn.Telemetry do
   ## `[:ex_burn, :fallback]`
 
   Operations ran on the CPU because the GPU that has their operands has no kernel for them: their operands came to the host, and
-  their results went back. Told once a call, after it.
+  their results went back. Told once a call, after it, as one call of `ExBurn.fit/3` is.
 
   Measurements: `:count`, how often.
 
-  Metadata: `:op`, its name in Nx, `:type`, that of its result, both strings, and `:device`, the GPU.
+  Metadata: `:op`, its name in Nx, `:type`, that of its result, both strings, and `:device`, the GPU. A training step that only
+  Burn's tape can follow, which it does on the CPU, is the operation `grad`.
 
   ## `[:ex_burn, :device, :failed]`
 

@@ -63,6 +63,10 @@ defmodule ExBurn.Training do
     * `:seed` - (integer) of shuffling and of a validation share. Defaults to the model's
     * `:validation_data` - `{x, y}` or `{x, y, weights}` that is evaluated after each epoch, or an enumerable of such batches,
       which is read once and kept; or a float: the share of the rows held out for it, drawn at random
+    * `:device` - where it trains, e.g. `:gpu`: the model is brought there first. Defaults to the model's own device. On a
+      GPU parameters, states and the optimizer's memory stay in its memory from step to step. What only Burn's tape can
+      follow there, such as the loop of a recurrent layer without `unroll: :static`, runs on the CPU and is told as `grad`
+      by `[:ex_burn, :fallback]`
     * `:class_weights` - how much rows of each class count in the loss, e.g. `%{1 => 5.0}`, see
       `ExBurn.Training.Weights`
     * `:callbacks` - see `ExBurn.Training.Callbacks`. Defaults to `[]`
@@ -86,7 +90,7 @@ defmodule ExBurn.Training do
       cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with the root of
       a model's depth, and a step takes up to a third longer. The segments are chosen so that the least memory is needed;
       `{:every, n}` makes them of `n` operations. Gradients are the same but for the order in which parts of them are added.
-      Not with `gradients: :symbolic`. Defaults to `false`
+      Not with `gradients: :symbolic`, and on the CPU alone. Defaults to `false`
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
       is whole, in mid-epoch if it was written there, and starts anew where there is none. An enumerable is enumerated from
       its start, and the batches that are done are passed over. Then the history is that of the whole run
@@ -133,6 +137,7 @@ defmodule ExBurn.Training do
     Model.expect!(model, :fit_with_progress)
     options = Options.fit!(opts, model.seed)
     Update.check!(model, options)
+    model = Model.to_device(model, options.device || model.device)
     {model, options} = Checkpoint.resume!(model, options)
     model = struct!(model, Map.take(options, [:class_weights, :gradients]))
     {model, history, _handle} = Run.run(model, Job.prepare!(model, data, options), options)

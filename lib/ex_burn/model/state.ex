@@ -104,7 +104,7 @@ defmodule ExBurn.Model.State do
   @spec upload(Nx.Tensor.t()) :: Nx.Tensor.t()
   def upload(%T{} = tensor) do
     template = %{tensor | names: List.duplicate(nil, Nx.rank(tensor))}
-    Backend.put(template, Backend.ref(tensor))
+    Backend.put(template, Backend.ref(tensor), Backend.device(tensor))
   end
 
   @doc """

@@ -3,7 +3,7 @@ defmodule ExBurn.Training.Batch do
   What training does with one batch: a step, its gradients, and how long its parts take.
   """
 
-  alias ExBurn.{Error, Model, NIF, Training}
+  alias ExBurn.{Defn, Error, Fallback, Model, NIF, Training}
   alias ExBurn.Model.State
   alias ExBurn.Training.{Data, Job, Options, Profile, Run, Step}
 
@@ -106,23 +106,25 @@ defmodule ExBurn.Training.Batch do
     {trainable, rest} = Step.arguments(model)
     inputs = Step.refs(trainable ++ rest ++ Data.tensors(data))
 
-    gradients = gradients(opts, step, length(trainable), inputs)
+    gradients = gradients(opts, model.device, step, length(trainable), inputs)
     trainable |> Step.replace(gradients) |> State.nest()
   end
 
-  defp gradients(%{gradients: :autodiff} = opts, step, count, inputs) do
+  # Native code finds the device by the inputs.
+  defp gradients(%{gradients: :autodiff} = opts, device, step, count, inputs) do
     checkpointing = Job.checkpointing(opts.gradient_checkpointing)
 
     step.program
     |> NIF.train_gradients_dirty(count, inputs, checkpointing)
     |> Error.unwrap!(:compute_gradients)
     |> elem(1)
+  after
+    Fallback.report(device)
   end
 
-  defp gradients(%{gradients: :symbolic}, step, count, inputs) do
+  defp gradients(%{gradients: :symbolic}, device, step, count, inputs) do
     step.program
-    |> NIF.program_run_dirty(inputs, [])
-    |> Error.unwrap!(:compute_gradients)
+    |> Defn.Run.run({inputs, []}, device, false, Step.silent(step), %{}, :compute_gradients)
     |> Enum.take(-count)
   end
 end

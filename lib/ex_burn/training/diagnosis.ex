@@ -70,16 +70,9 @@ defmodule ExBurn.Training.Diagnosis do
 
       :symbolic ->
         step.program
-        |> Run.run({inputs, []}, :cpu, false, silent(step.calls), %{})
+        |> Run.run({inputs, []}, model.device, false, Step.silent(step), %{})
         |> Enum.take(-count)
     end
-  end
-
-  defp silent(calls) do
-    Map.new(calls, fn
-      {number, {:hook, _spec, template}} -> {number, {:hook, {:fn, fn _ -> nil end}, template}}
-      other -> other
-    end)
   end
 
   # `[{layer, whether its output is finite}]` in the order of computation.
@@ -89,7 +82,7 @@ defmodule ExBurn.Training.Diagnosis do
     calls = lowered.calls |> Enum.with_index(&look(&1, &2, table)) |> List.to_tuple()
 
     try do
-      Run.run(Compiler.native(lowered), {inputs, []}, :cpu, false, calls, %{})
+      Run.run(Compiler.native(lowered), {inputs, []}, model.device, false, calls, %{})
       for {_number, name, finite?} <- :ets.tab2list(table), do: {name, finite?}
     after
       :ets.delete(table)

@@ -20,6 +20,7 @@ defmodule ExBurn.Training.Options do
     weight_decay: 0.0,
     accumulate_gradients: 1,
     class_weights: nil,
+    device: nil,
     nan: :stop,
     gradients: :autodiff,
     gradient_checkpointing: false,
@@ -97,8 +98,8 @@ defmodule ExBurn.Training.Options do
   defp valid?(:gradients, value), do: value in [:autodiff, :symbolic]
   defp valid?(:resume, value), do: value == nil or is_binary(value)
 
-  # Left to ExBurn.Training.Schedule.
-  defp valid?(:lr_schedule, _value), do: true
+  # Left to ExBurn.Training.Schedule and ExBurn.Device.
+  defp valid?(name, _value) when name in [:lr_schedule, :device], do: true
 
   defp expected(name) when name in [:epochs, :batch_size, :accumulate_gradients],
     do: "a positive integer"
@@ -111,6 +112,7 @@ defmodule ExBurn.Training.Options do
     do: "a number of at least 0"
 
   defp expected(:lr_schedule), do: "a schedule"
+  defp expected(:device), do: "a device"
   defp expected(name) when name in [:clip_norm, :clip_value], do: "a number above 0, or nil"
   defp expected(:nan), do: ":stop or :skip"
 

@@ -7,7 +7,7 @@ defmodule ExBurn.Training.Run do
   """
 
   alias ExBurn.Defn.Lowering.HostCall
-  alias ExBurn.{Error, Model, NIF, Telemetry}
+  alias ExBurn.{Error, Fallback, Model, NIF, Telemetry}
 
   alias ExBurn.Training.{
     Callbacks,
@@ -52,6 +52,8 @@ defmodule ExBurn.Training.Run do
       {:cont, nil, run} -> finish(run, :finished)
       {:halt, _rate, run} -> finish(run, :halted)
     end
+  after
+    Fallback.report(model.device)
   end
 
   defp launch(run, job, rate) do

@@ -58,13 +58,6 @@ defmodule ExBurn.Training.Step do
         "the model was loaded from a file or quantized and can only predict; compile the Axon model to train it"
   end
 
-  defp check_model!(%Model{device: device}, op) when device != :cpu do
-    raise Error,
-      op: op,
-      reason:
-        "the model is on #{inspect(device)}, where it can only predict; bring it back with ExBurn.to_device(model, :cpu)"
-  end
-
   defp check_model!(%Model{loss: nil}, op),
     do: raise(Error, op: op, reason: "the model has no loss; give loss: to ExBurn.compile/2")
 
@@ -97,7 +90,9 @@ defmodule ExBurn.Training.Step do
   """
   @spec replace(Model.leaves(), [reference()]) :: Model.leaves()
   def replace(leaves, refs) do
-    Enum.zip_with(leaves, refs, fn {path, t}, ref -> {path, Backend.put(t, ref)} end)
+    Enum.zip_with(leaves, refs, fn {path, t}, ref ->
+      {path, Backend.put(t, ref, Backend.device(t))}
+    end)
   end
 
   @doc """
@@ -237,6 +232,17 @@ defmodule ExBurn.Training.Step do
   end
 
   @doc """
+  The functions that a program calls, with hooks that do nothing.
+  """
+  @spec silent(t()) :: %{non_neg_integer() => HostCall.t()}
+  def silent(%__MODULE__{calls: calls}) do
+    Map.new(calls, fn
+      {number, {:hook, _spec, template}} -> {number, {:hook, {:fn, fn _ -> nil end}, template}}
+      other -> other
+    end)
+  end
+
+  @doc """
   Runs an evaluation program on a batch and answers its outputs: the loss, then the metrics.
   """
   @spec evaluate(t(), Model.t(), Data.t()) :: [Nx.Tensor.t()]
@@ -244,12 +250,12 @@ defmodule ExBurn.Training.Step do
     {trainable, rest} = arguments(model)
     inputs = refs(trainable ++ rest ++ Data.tensors(batch))
     {_inputs, types} = Error.unwrap!(NIF.program_types(program))
-    outputs = Run.run(program, {inputs, []}, :cpu, false, calls, %{}, :evaluate)
-    Enum.zip_with(outputs, types, &scalar/2)
+    outputs = Run.run(program, {inputs, []}, model.device, false, calls, %{}, :evaluate)
+    Enum.zip_with(outputs, types, &scalar(&1, &2, model.device))
   end
 
-  defp scalar(ref, {type, []}),
-    do: Backend.put(Nx.template({}, Type.from_name(type)), ref)
+  defp scalar(ref, {type, []}, device),
+    do: Backend.put(Nx.template({}, Type.from_name(type)), ref, device)
 
   @doc """
   Refuses data whose targets the model's loss has no meaning for.

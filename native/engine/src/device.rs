@@ -51,6 +51,19 @@ impl Device {
         }
     }
 
+    /// Waits until all that was asked of the device is done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when it failed.
+    pub fn wait(&self) -> Result<()> {
+        match self {
+            Device::Cpu => Ok(()),
+            #[cfg(feature = "gpu")]
+            Device::Gpu(adapter) => adapter.wait(),
+        }
+    }
+
     /// Burn's handle of the device that holds what is made on the host.
     pub fn burn(&self) -> DispatchDevice {
         DispatchDevice::from(FlexDevice)

@@ -100,10 +100,14 @@ defmodule ExBurn.Training.HooksTest do
   test "predictions, gradients and profiles pass over them" do
     model = hooked(on: :both, mode: :both)
     assert {:ok, _} = ExBurn.predict(model, x())
-    want = Training.compute_gradients(model(), {x(), y()})["last"]["bias"]
-    got = Training.compute_gradients(model, {x(), y()})["last"]["bias"]
-    assert Nx.to_list(got) == Nx.to_list(want)
-    Training.profile_step(model, {x(), y()}, repeat: 1)
+
+    for opts <- [[], [gradients: :symbolic]] do
+      want = Training.compute_gradients(model(), {x(), y()}, opts)["last"]["bias"]
+      got = Training.compute_gradients(model, {x(), y()}, opts)["last"]["bias"]
+      assert Nx.to_list(got) == Nx.to_list(want)
+      Training.profile_step(model, {x(), y()}, [repeat: 1] ++ opts)
+    end
+
     assert outputs() == []
   end
 

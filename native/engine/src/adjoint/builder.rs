@@ -7,11 +7,11 @@ use crate::scalar;
 use crate::types::{TensorType, Type};
 
 /// A program that grows behind its own end.
-pub(super) struct Builder(Writer);
+pub(crate) struct Builder(Writer);
 
 impl Builder {
     /// The program as it is; ids stay.
-    pub(super) fn of(program: &Program) -> Self {
+    pub(crate) fn of(program: &Program) -> Self {
         let mut writer = Writer::new(&program.inputs);
         for instruction in &program.instructions {
             writer.emit(instruction.op.clone(), instruction.inputs.clone(), instruction.outputs.clone());
@@ -19,38 +19,38 @@ impl Builder {
         Self(writer)
     }
 
-    pub(super) fn finish(self, outputs: Vec<usize>) -> Program {
+    pub(crate) fn finish(self, outputs: Vec<usize>) -> Program {
         self.0.finish(outputs)
     }
 
-    pub(super) fn ty(&self, id: usize) -> &TensorType {
+    pub(crate) fn ty(&self, id: usize) -> &TensorType {
         self.0.ty(id)
     }
 
-    pub(super) fn shape(&self, id: usize) -> Vec<usize> {
+    pub(crate) fn shape(&self, id: usize) -> Vec<usize> {
         self.0.ty(id).shape.clone()
     }
 
-    pub(super) fn emit(&mut self, op: Op, inputs: &[usize], dtype: Type, shape: &[usize]) -> usize {
+    pub(crate) fn emit(&mut self, op: Op, inputs: &[usize], dtype: Type, shape: &[usize]) -> usize {
         self.0.one(op, inputs.to_vec(), &TensorType::new(dtype, shape))
     }
 
     /// An operation whose result is of the type of `like`.
-    pub(super) fn emit_like(&mut self, op: Op, inputs: &[usize], like: usize) -> usize {
+    pub(crate) fn emit_like(&mut self, op: Op, inputs: &[usize], like: usize) -> usize {
         let ty = self.ty(like).clone();
         self.0.one(op, inputs.to_vec(), &ty)
     }
 
-    pub(super) fn number(&mut self, number: f64, dtype: Type) -> usize {
+    pub(crate) fn number(&mut self, number: f64, dtype: Type) -> usize {
         self.filled(number, &TensorType::new(dtype, []))
     }
 
-    pub(super) fn zeros(&mut self, ty: &TensorType) -> usize {
+    pub(crate) fn zeros(&mut self, ty: &TensorType) -> usize {
         self.filled(0.0, ty)
     }
 
     /// Zeros in the shape of one value and the type of another.
-    pub(super) fn zeros_like(&mut self, shape: usize, dtype: usize) -> usize {
+    pub(crate) fn zeros_like(&mut self, shape: usize, dtype: usize) -> usize {
         let ty = TensorType::new(self.ty(dtype).dtype, self.shape(shape));
         self.zeros(&ty)
     }
@@ -59,7 +59,7 @@ impl Builder {
         self.0.one(Op::Constant(Constant { bytes: scalar::from_f64(ty.dtype, number) }), vec![], ty)
     }
 
-    pub(super) fn cast(&mut self, x: usize, dtype: Type) -> usize {
+    pub(crate) fn cast(&mut self, x: usize, dtype: Type) -> usize {
         if self.ty(x).dtype == dtype {
             return x;
         }
@@ -68,18 +68,18 @@ impl Builder {
     }
 
     /// A value as formulas compute with it: 16-bit floats are widened, so that a rule rounds once.
-    pub(super) fn real(&mut self, x: usize) -> usize {
+    pub(crate) fn real(&mut self, x: usize) -> usize {
         let dtype = if self.ty(x).dtype == Type::F64 { Type::F64 } else { Type::F32 };
         self.cast(x, dtype)
     }
 
-    pub(super) fn unary(&mut self, op: Unary, x: usize) -> usize {
+    pub(crate) fn unary(&mut self, op: Unary, x: usize) -> usize {
         let ty = self.ty(x).clone();
         self.emit(Op::Unary(op), &[x], ty.dtype, &ty.shape)
     }
 
     /// A function of two, which are broadcast against each other and computed in the wider type.
-    pub(super) fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
+    pub(crate) fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
         let (a, b) = self.alike(a, b);
         let dtype = if op.is_predicate() { Type::U8 } else { self.ty(a).dtype };
         let shape = joint(&self.ty(a).shape, &self.ty(b).shape);
@@ -87,7 +87,7 @@ impl Builder {
     }
 
     /// A function of a value and a number.
-    pub(super) fn with(&mut self, op: Binary, a: usize, number: f64) -> usize {
+    pub(crate) fn with(&mut self, op: Binary, a: usize, number: f64) -> usize {
         let number = self.number(number, self.ty(a).dtype);
         self.binary(op, a, number)
     }
@@ -98,24 +98,24 @@ impl Builder {
         (self.cast(a, dtype), self.cast(b, dtype))
     }
 
-    pub(super) fn times(&mut self, a: usize, b: usize) -> usize {
+    pub(crate) fn times(&mut self, a: usize, b: usize) -> usize {
         self.binary(Binary::Multiply, a, b)
     }
 
-    pub(super) fn over(&mut self, a: usize, b: usize) -> usize {
+    pub(crate) fn over(&mut self, a: usize, b: usize) -> usize {
         self.binary(Binary::Divide, a, b)
     }
 
-    pub(super) fn squared(&mut self, x: usize) -> usize {
+    pub(crate) fn squared(&mut self, x: usize) -> usize {
         self.times(x, x)
     }
 
-    pub(super) fn negated(&mut self, x: usize) -> usize {
+    pub(crate) fn negated(&mut self, x: usize) -> usize {
         self.unary(Unary::Negate, x)
     }
 
     /// `a` where `condition` is not zero, `b` elsewhere.
-    pub(super) fn select(&mut self, condition: usize, a: usize, b: usize) -> usize {
+    pub(crate) fn select(&mut self, condition: usize, a: usize, b: usize) -> usize {
         let (a, b) = self.alike(a, b);
         let dtype = self.ty(a).dtype;
         let shape = joint(&self.ty(condition).shape, &joint(&self.ty(a).shape, &self.ty(b).shape));
@@ -123,18 +123,18 @@ impl Builder {
     }
 
     /// `x` where `condition` is not zero, 0 elsewhere.
-    pub(super) fn keep(&mut self, condition: usize, x: usize) -> usize {
+    pub(crate) fn keep(&mut self, condition: usize, x: usize) -> usize {
         let zero = self.number(0.0, self.ty(x).dtype);
         self.select(condition, x, zero)
     }
 
     /// Two gradients of one value together.
-    pub(super) fn sum_of(&mut self, a: usize, b: usize) -> usize {
+    pub(crate) fn sum_of(&mut self, a: usize, b: usize) -> usize {
         let ty = self.ty(a).clone();
         self.emit(Op::Binary(Binary::Add), &[a, b], ty.dtype, &ty.shape)
     }
 
-    pub(super) fn reshape(&mut self, x: usize, shape: &[usize]) -> usize {
+    pub(crate) fn reshape(&mut self, x: usize, shape: &[usize]) -> usize {
         if self.ty(x).shape == shape {
             return x;
         }
@@ -142,7 +142,7 @@ impl Builder {
         self.emit(Op::Reshape, &[x], dtype, shape)
     }
 
-    pub(super) fn transpose(&mut self, x: usize, axes: Vec<usize>) -> usize {
+    pub(crate) fn transpose(&mut self, x: usize, axes: Vec<usize>) -> usize {
         if axes.is_sorted() {
             return x;
         }
@@ -152,7 +152,7 @@ impl Builder {
     }
 
     /// Axis `i` of `x` repeated as axis `axes[i]` of `shape`.
-    pub(super) fn broadcast(&mut self, x: usize, axes: Vec<usize>, shape: &[usize]) -> usize {
+    pub(crate) fn broadcast(&mut self, x: usize, axes: Vec<usize>, shape: &[usize]) -> usize {
         if self.ty(x).shape == shape && axes.is_sorted() {
             return x;
         }
@@ -161,7 +161,7 @@ impl Builder {
     }
 
     /// The sum over `axes`, which vanish.
-    pub(super) fn sum(&mut self, x: usize, axes: Vec<usize>) -> usize {
+    pub(crate) fn sum(&mut self, x: usize, axes: Vec<usize>) -> usize {
         if axes.is_empty() {
             return x;
         }
@@ -173,7 +173,7 @@ impl Builder {
     }
 
     /// The sum over the axes along which `shape` is broadcast.
-    pub(super) fn sum_to(&mut self, x: usize, shape: &[usize]) -> usize {
+    pub(crate) fn sum_to(&mut self, x: usize, shape: &[usize]) -> usize {
         let from = self.shape(x);
         if from == shape {
             return x;
@@ -184,14 +184,14 @@ impl Builder {
         self.reshape(sum, shape)
     }
 
-    pub(super) fn pad(&mut self, x: usize, number: f64, config: Vec<[i64; 3]>, shape: &[usize]) -> usize {
+    pub(crate) fn pad(&mut self, x: usize, number: f64, config: Vec<[i64; 3]>, shape: &[usize]) -> usize {
         let dtype = self.ty(x).dtype;
         let number = self.number(number, dtype);
         self.emit(Op::Pad(Pad { config }), &[x, number], dtype, shape)
     }
 
     /// Every so many-th element from the first on, of each axis.
-    pub(super) fn slice(&mut self, x: usize, starts: Vec<usize>, lengths: Vec<usize>, strides: Vec<usize>) -> usize {
+    pub(crate) fn slice(&mut self, x: usize, starts: Vec<usize>, lengths: Vec<usize>, strides: Vec<usize>) -> usize {
         let shape: Vec<usize> = lengths.iter().zip(&strides).map(|(len, step)| len.div_ceil(*step)).collect();
         let dtype = self.ty(x).dtype;
         self.emit(Op::Slice(Slice { starts, lengths, strides }), &[x], dtype, &shape)

@@ -11,7 +11,7 @@ mod places;
 mod products;
 mod shapes;
 
-use builder::Builder;
+pub(crate) use builder::Builder;
 
 use crate::program::{Instruction, Op, Program, Unary};
 use crate::types::{TensorType, Type};

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::adjoint::differentiate;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::exec::held::Held;
 use crate::exec::{Outcome, Plan};
 use crate::passes;
 use crate::program::Program;
@@ -28,7 +29,7 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 pub struct Executable {
     plan: Plan,
-    captures: Vec<Value>,
+    captures: Held,
     /// The program before the passes, and those that are left out.
     source: Arc<(Program, Vec<String>)>,
     gradient: OnceLock<(usize, Option<Arc<Executable>>)>,
@@ -64,7 +65,7 @@ impl Executable {
         if own.is_none() || declared.iter().zip(&captures).any(|(ty, value)| *ty != value.ty()) {
             return Err(Error::invalid("program", "the captured tensors are not its trailing inputs"));
         }
-        Ok(Self { plan, captures, source, gradient: OnceLock::new() })
+        Ok(Self { plan, captures: Held::new(captures), source, gradient: OnceLock::new() })
     }
 
     /// What answers, after everything else, the gradients of the first result with respect to the first `params` inputs;
@@ -73,7 +74,7 @@ impl Executable {
         let make = || {
             let (program, disabled) = &*self.source;
             let gradient = differentiate(program, params)?;
-            Self::optimised(&gradient, self.captures.clone(), disabled).ok().map(Arc::new)
+            Self::optimised(&gradient, self.captures.values().to_vec(), disabled).ok().map(Arc::new)
         };
         let (known, gradient) = self.gradient.get_or_init(|| (params, make()));
         if *known == params { gradient.clone() } else { make() }
@@ -92,13 +93,13 @@ impl Executable {
 
     /// The captured tensors.
     pub fn captures(&self) -> &[Value] {
-        &self.captures
+        self.captures.values()
     }
 
     /// Types of the inputs without the captures.
     pub fn input_types(&self) -> &[TensorType] {
         let inputs = &self.program().inputs;
-        &inputs[..inputs.len() - self.captures.len()]
+        &inputs[..inputs.len() - self.captures.values().len()]
     }
 
     /// Runs the program on `inputs` and the captures.
@@ -107,7 +108,7 @@ impl Executable {
     ///
     /// As [`Plan::run`].
     pub fn run(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Vec<Value>> {
-        inputs.extend_from_slice(&self.captures);
+        self.complete(&mut inputs, device)?;
         self.plan.run(inputs, device)
     }
 
@@ -117,7 +118,19 @@ impl Executable {
     ///
     /// As [`Plan::start`].
     pub fn start(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Outcome> {
-        inputs.extend_from_slice(&self.captures);
+        self.complete(&mut inputs, device)?;
         self.plan.start(inputs, device)
+    }
+
+    /// Adds the captures. What is read on a GPU is brought there once, and not by each instruction that reads it.
+    fn complete(&self, inputs: &mut Vec<Value>, device: &Device) -> Result<()> {
+        if *device != Device::Cpu {
+            let unused = self.plan.unused_inputs();
+            for (_, value) in inputs.iter_mut().enumerate().filter(|(id, _)| !unused.contains(id)) {
+                *value = value.clone().to_device(device)?;
+            }
+        }
+        inputs.extend(self.captures.on(device)?);
+        Ok(())
     }
 }

@@ -55,8 +55,8 @@ impl Frame {
     /// Runs instructions up to one that needs others to run, or to the end.
     pub(super) fn advance(&mut self, device: &Device) -> Result<Event> {
         while let Some((instruction, step)) = self.plan.step(self.next) {
-            if let Some(constant) = step.constant() {
-                step.accept(vec![constant.clone()], &mut self.values);
+            if let Some(constant) = step.constant(device)? {
+                step.accept(constant, &mut self.values);
                 self.next += 1;
                 continue;
             }

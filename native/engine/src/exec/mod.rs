@@ -2,6 +2,7 @@
 
 mod executable;
 mod frame;
+mod held;
 mod host;
 mod interrupt;
 mod lift;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::cpu::tape::Tape;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::exec::held::Held;
 use crate::exec::lift::lift;
 use crate::exec::{Machine, Outcome, host};
 use crate::ops::fused;
@@ -35,7 +36,7 @@ pub(super) struct Step {
     nested: Vec<Plan>,
     tape: Option<Tape>,
     /// The result of a constant, which is made once.
-    constant: Option<Value>,
+    constant: Option<Held>,
 }
 
 impl Plan {
@@ -157,8 +158,8 @@ impl Step {
     }
 
     /// The result that is known already.
-    pub(super) fn constant(&self) -> Option<&Value> {
-        self.constant.as_ref()
+    pub(super) fn constant(&self, device: &Device) -> Result<Option<Vec<Value>>> {
+        self.constant.as_ref().map(|constant| constant.on(device)).transpose()
     }
 
     /// The region of a fused instruction made ready.
@@ -189,10 +190,10 @@ impl Step {
 }
 
 /// The result of a constant.
-fn constant(instruction: &Instruction) -> Option<Value> {
+fn constant(instruction: &Instruction) -> Option<Held> {
     let (Op::Constant(_), [out]) = (&instruction.op, &instruction.outputs[..]) else { return None };
     let results = super::instruction(&instruction.op, vec![], std::slice::from_ref(out), &Device::Cpu);
-    results.ok()?.pop()
+    results.ok().map(Held::new)
 }
 
 /// The program of a custom fold for all of its results at once, where there is one.

@@ -32,17 +32,21 @@ pub fn refuse(refused: bool) {
 
 /// Runs the operation on the CPU and brings its results to the GPU.
 pub(super) fn run(call: Call<'_>, adapter: Adapter) -> Result<Vec<Value>> {
-    count(&call)?;
+    let dtype = call.outputs.first().map_or("", |out| out.dtype.name());
+    count(call.op.name(), dtype, call.device)?;
     let inputs = call.inputs.into_iter().map(transfer::download).collect::<Result<_>>()?;
     let results = ops::run(Call { inputs, device: &Device::Cpu, ..call })?;
     results.into_iter().map(|result| transfer::upload(result, adapter)).collect()
 }
 
-fn count(call: &Call<'_>) -> Result<()> {
-    let name = call.op.name();
-    let dtype = call.outputs.first().map_or("", |out| out.dtype.name());
+/// Counts that `name` runs on the CPU and not on `device`.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] where that is refused.
+pub(crate) fn count(name: String, dtype: &'static str, device: &Device) -> Result<()> {
     if REFUSED.load(Ordering::Relaxed) {
-        let reason = format!("has no kernel for {dtype} on {} and may not run on the CPU instead", call.device);
+        let reason = format!("has no kernel for {dtype} on {device} and may not run on the CPU instead");
         return Err(Error::invalid(name, reason));
     }
     *COUNTS.lock().entry((name, dtype)).or_default() += 1;

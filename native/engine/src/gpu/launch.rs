@@ -49,14 +49,11 @@ const LOADED: usize = usize::MAX;
 
 /// How an operand is read in a region of `shape`, where it needs no strides.
 fn read(start: usize, strides: &[isize], shape: &[usize]) -> Option<Read> {
-    if start == LOADED {
-        return Some(Read::Loaded);
-    }
-    if start != 0 {
-        return None;
-    }
-    if strides.iter().zip(shape).all(|(&stride, &length)| stride == 0 || length == 1) {
-        return Some(Read::Same);
+    match start {
+        LOADED => return Some(Read::Loaded),
+        0 if strides.iter().zip(shape).all(|(&stride, &length)| stride == 0 || length == 1) => return Some(Read::Same),
+        0 => {}
+        _ => return None,
     }
     let mut step = 1;
     for (&stride, &length) in strides.iter().zip(shape).rev() {
@@ -219,7 +216,7 @@ fn counted(len: usize) -> Result<usize> {
 }
 
 /// A buffer of words known on the host.
-fn words(client: &Client, words: &[u32]) -> BufferArg {
+pub(crate) fn words(client: &Client, words: &[u32]) -> BufferArg {
     let handle = client.create_from_slice(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>());
     // SAFETY: it holds these words.
     unsafe { BufferArg::from_raw_parts(handle, words.len()) }

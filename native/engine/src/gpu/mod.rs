@@ -6,6 +6,7 @@ mod adapter;
 mod conv;
 pub mod fallback;
 mod fill;
+mod finite;
 mod formula;
 mod gather;
 mod kernel;
@@ -20,7 +21,8 @@ mod window;
 mod writer;
 
 pub use adapter::Adapter;
-pub(crate) use transfer::{download, upload};
+pub(crate) use finite::marks;
+pub(crate) use transfer::{Reading, download, upload};
 
 use crate::device::Device;
 use crate::error::Result;

@@ -4,6 +4,8 @@
 //! in two. The types of 64 bits stay in the host's memory.
 
 use burn_backend::{DType, Shape};
+use burn_cubecl::cubecl::future::DynFut;
+use burn_cubecl::cubecl::server::ServerError;
 use burn_cubecl::tensor::CubeTensor;
 use burn_std::Bytes;
 
@@ -79,14 +81,57 @@ pub(crate) fn empty(ty: &TensorType, adapter: Adapter) -> Result<CubeTensor> {
 /// [`Error::Invalid`] when the GPU failed to compute it or to give it back.
 pub(crate) fn download(value: Value) -> Result<Value> {
     let Some(tensor) = value.cube() else { return Ok(value) };
+    let bytes = tensor.client.read_one(tensor.handle.clone()).map_err(failed)?;
+    from_words(&value, &bytes)
+}
+
+/// The bytes of values, once the GPU has them.
+type Coming = DynFut<std::result::Result<Vec<Bytes>, ServerError>>;
+
+/// Values on their way to the host's memory: what is asked of the GPU later does not delay them.
+pub(crate) struct Reading {
+    values: Vec<Value>,
+    /// Of those that are on a GPU.
+    coming: Option<Coming>,
+}
+
+impl Reading {
+    /// Asks for the values, all that are on one GPU at once.
+    pub(crate) fn start(values: Vec<Value>) -> Result<Self> {
+        let handles = values.iter().filter_map(Value::cube).map(|tensor| tensor.handle.clone()).collect();
+        let coming = match values.iter().find_map(Value::adapter) {
+            Some(adapter) => Some(Box::pin(adapter.client()?.read_async(handles)) as Coming),
+            None => None,
+        };
+        Ok(Self { values, coming })
+    }
+
+    /// The values in the host's memory.
+    pub(crate) fn wait(self) -> Result<Vec<Value>> {
+        let bytes = match self.coming {
+            Some(coming) => burn_std::future::block_on(coming).map_err(failed)?,
+            None => vec![],
+        };
+        let mut bytes = bytes.into_iter();
+        let held = |value: Value| match value.cube().and_then(|_| bytes.next()) {
+            Some(bytes) => from_words(&value, &bytes),
+            None => Ok(value),
+        };
+        self.values.into_iter().map(held).collect()
+    }
+}
+
+fn failed(error: ServerError) -> Error {
+    Error::invalid("to_binary", format!("the GPU failed: {error}"))
+}
+
+/// The value whose elements on the GPU are `bytes`.
+fn from_words(value: &Value, bytes: &[u8]) -> Result<Value> {
     let dtype = value.dtype();
     let word = word(dtype).unwrap_or(dtype);
-    let shape = value.shape();
     let elements: usize = value.len() * if dtype.is_complex() { 2 } else { 1 };
-    let bytes = tensor.client.read_one(tensor.handle.clone());
-    let bytes = bytes.map_err(|error| Error::invalid("to_binary", format!("the GPU failed: {error}")))?;
     let bytes = bytes[..elements * 4].to_vec();
-    cast(Value::from_bytes(&TensorType::new(word, shape), bytes, &Device::Cpu)?, dtype)
+    cast(Value::from_bytes(&TensorType::new(word, value.shape()), bytes, &Device::Cpu)?, dtype)
 }
 
 fn burn_type(word: Type) -> DType {

@@ -24,9 +24,9 @@ impl Dataset {
         let rows = leading(name, &types)?;
         let line = |value: Value| {
             let len = value.len() / rows;
-            value.contiguous().reshape(&[rows, len])
+            Ok(value.to_device(&Device::Cpu)?.contiguous().reshape(&[rows, len]))
         };
-        Ok(Self { lines: tensors.into_iter().map(line).collect(), types, rows })
+        Ok(Self { lines: tensors.into_iter().map(line).collect::<Result<_>>()?, types, rows })
     }
 
     pub(super) fn rows(&self) -> usize {

@@ -26,7 +26,8 @@ pub struct Pass {
 }
 
 /// Runs a program and differentiates its first output, a float scalar, with respect to its first `params` inputs. Where each
-/// operation between them has a rule in instructions, loss and gradients are one program; else Burn's tape follows them.
+/// operation between them has a rule in instructions, loss and gradients are one program; else Burn's tape follows them, on
+/// the CPU, which for another device is counted as what has no kernel there.
 /// A parameter that the loss does not depend on has a gradient of zeros.
 ///
 /// ```
@@ -51,20 +52,36 @@ pub fn gradients(executable: &Executable, params: usize, inputs: Vec<Value>, dev
     }
     match executable.gradient(params) {
         Some(gradient) => answered(&gradient, params, inputs, device),
-        None => taped(executable, params, inputs, device),
+        None if *device == Device::Cpu => taped(executable, params, inputs),
+        None => taped_away(executable, params, inputs, device),
     }
 }
 
+/// By Burn's tape, which follows programs on the CPU alone, for what is on another device.
+fn taped_away(executable: &Executable, params: usize, inputs: Vec<Value>, device: &Device) -> Result<Pass> {
+    #[cfg(feature = "gpu")]
+    {
+        let loss = executable.program().output_types().first().map_or("", |loss| loss.dtype.name());
+        crate::gpu::fallback::count("grad".into(), loss, device)?;
+    }
+    let pass = taped(executable, params, moved(inputs, &Device::Cpu)?)?;
+    Ok(Pass { outputs: moved(pass.outputs, device)?, gradients: moved(pass.gradients, device)?, ..pass })
+}
+
+fn moved(values: Vec<Value>, device: &Device) -> Result<Vec<Value>> {
+    values.into_iter().map(|value| value.to_device(device)).collect()
+}
+
 /// By Burn's tape, which follows the program as it runs.
-fn taped(executable: &Executable, params: usize, mut inputs: Vec<Value>, device: &Device) -> Result<Pass> {
+fn taped(executable: &Executable, params: usize, mut inputs: Vec<Value>) -> Result<Pass> {
     let types = inputs[..params].iter().map(Value::ty).collect::<Vec<_>>();
     let leaves = inputs[..params].iter_mut().enumerate().map(track).collect::<Result<Vec<_>>>()?;
     let start = Instant::now();
-    let outputs = executable.run(inputs, device)?;
+    let outputs = executable.run(inputs, &Device::Cpu)?;
     let forward = start.elapsed();
     let loss = scalar_loss(&outputs)?.tensor().clone();
     let outputs = outputs.into_iter().map(|value| value.untracked()).collect();
-    let gradients = backward(loss, &leaves, &types, device)?;
+    let gradients = backward(loss, &leaves, &types)?;
     Ok(Pass { outputs, gradients, times: [forward, start.elapsed() - forward] })
 }
 
@@ -117,19 +134,15 @@ pub(super) fn scalar_loss(outputs: &[Value]) -> Result<&Value> {
     }
 }
 
-fn backward(
-    loss: DispatchTensor,
-    leaves: &[DispatchTensor],
-    types: &[TensorType],
-    device: &Device,
-) -> Result<Vec<Value>> {
+fn backward(loss: DispatchTensor, leaves: &[DispatchTensor], types: &[TensorType]) -> Result<Vec<Value>> {
+    let zeros = |ty: &TensorType| Value::full(ty, 0.0, &Device::Cpu);
     if !is_tracked(&loss) {
-        return types.iter().map(|ty| Value::full(ty, 0.0, device)).collect();
+        return types.iter().map(zeros).collect();
     }
     let mut all = Dispatch::backward(loss);
     let gradient = |(leaf, ty): (&DispatchTensor, &TensorType)| match Dispatch::grad_remove(leaf, &mut all) {
         Some(tensor) => expect_type(Value::new(ty.dtype, tensor), ty),
-        None => Value::full(ty, 0.0, device),
+        None => zeros(ty),
     };
     leaves.iter().zip(types).map(gradient).collect()
 }

@@ -10,6 +10,7 @@ use super::data::{Dataset, leading};
 use super::means::Means;
 use super::model::Model;
 use super::optimizer::{Adam, Clip, Optimizer, OptimizerState, Rule};
+use super::passes::device_of;
 use crate::error::{Error, Result};
 use crate::exec::Executable;
 use crate::types::TensorType;
@@ -169,12 +170,14 @@ impl Job {
     pub(super) fn check(self, config: Config) -> Result<Checked> {
         config.check()?;
         let params: Vec<Value> = self.params.into_iter().map(Value::contiguous).collect();
+        let device = device_of(&params);
         expect(!params.is_empty(), "there are no parameters to train")?;
         if let Some((index, param)) = params.iter().enumerate().find(|(_, param)| !param.dtype().is_float()) {
             let reason = format!("parameter {index} is {}; only float parameters can be trained", param.ty());
             return Err(Error::invalid("fit", reason));
         }
-        let signature = Signature { params: types(&params), states: types(&self.states), gradients: config.gradients };
+        let states = self.states.into_iter().map(|state| state.to_device(&device)).collect::<Result<Vec<_>>>()?;
+        let signature = Signature { params: types(&params), states: types(&states), gradients: config.gradients };
         let rows = |name, tensors: Option<Vec<Value>>, programs: &[_], answers: &[_]| match tensors {
             Some(tensors) => signature.rows(name, tensors, programs, config.batch_size, answers).map(Some),
             None => Ok(None),
@@ -182,7 +185,7 @@ impl Job {
         let data = rows("data", self.data, &self.steps, &signature.step_answers())?;
         let validation = rows("validation data", self.validation, &self.evaluations, &[])?;
         let optimizer = optimizer(config.optimizer, self.update, &params, self.optimizer_state)?;
-        let model = Model::new(params, self.states, optimizer, config.clip(), config.accumulate);
+        let model = Model::new(params, states, optimizer, config.clip(), config.accumulate, device)?;
         Ok(Checked { model, data, validation, means: self.means, signature })
     }
 }

@@ -6,7 +6,7 @@ use super::checkpointed::{Checkpointed, Checkpointing};
 use super::gradient::{Pass, answered, gradients};
 use super::job::Gradients;
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exec::Executable;
 use crate::value::Value;
 
@@ -15,20 +15,28 @@ use crate::value::Value;
 pub(super) struct Passes {
     gradients: Gradients,
     checkpointing: Checkpointing,
+    device: Device,
     /// Programs that were cut in segments, those that are better left whole among them.
     cut: Vec<(Arc<Executable>, Option<Checkpointed>)>,
 }
 
 impl Passes {
-    pub(super) fn new(gradients: Gradients, checkpointing: Checkpointing) -> Self {
-        Self { gradients, checkpointing, cut: vec![] }
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for gradient checkpointing on a device that has none.
+    pub(super) fn new(gradients: Gradients, checkpointing: Checkpointing, device: Device) -> Result<Self> {
+        if checkpointing != Checkpointing::Off && device != Device::Cpu {
+            let reason = format!("gradient_checkpointing is of models on the CPU, this one is on {device}");
+            return Err(Error::invalid("fit", reason));
+        }
+        Ok(Self { gradients, checkpointing, device, cut: vec![] })
     }
 
     /// The loss with what else `program` answers, and its gradients by the first `params` inputs.
     pub(super) fn run(&mut self, program: &Arc<Executable>, params: usize, inputs: Vec<Value>) -> Result<Pass> {
         match (self.gradients, self.checkpointing) {
-            (Gradients::Program, _) => answered(program, params, inputs, &Device::Cpu),
-            (Gradients::Autodiff, Checkpointing::Off) => gradients(program, params, inputs, &Device::Cpu),
+            (Gradients::Program, _) => answered(program, params, inputs, &self.device),
+            (Gradients::Autodiff, Checkpointing::Off) => gradients(program, params, inputs, &self.device),
             _ => match self.segments(program, params)? {
                 Some(segments) => segments.gradients(inputs, &Device::Cpu),
                 None => gradients(program, params, inputs, &Device::Cpu),
@@ -60,5 +68,12 @@ pub fn checkpointed(
     inputs: Vec<Value>,
     checkpointing: Checkpointing,
 ) -> Result<Pass> {
-    Passes::new(Gradients::Autodiff, checkpointing).run(program, params, inputs)
+    let device = device_of(&inputs);
+    let inputs = inputs.into_iter().map(|value| value.to_device(&device)).collect::<Result<_>>()?;
+    Passes::new(Gradients::Autodiff, checkpointing, device)?.run(program, params, inputs)
+}
+
+/// Where values are: on the GPU that holds one of them, else on the CPU.
+pub(super) fn device_of(values: &[Value]) -> Device {
+    values.iter().map(Value::device).find(|device| *device != Device::Cpu).unwrap_or_default()
 }

@@ -21,15 +21,19 @@ pub fn profile(executable: &Arc<Executable>, batch: Vec<Value>, config: Config, 
     let job = Job { data: None, validation: None, steps: vec![], evaluations: vec![], ..job };
     let mut model = job.check(config)?.model;
     let params = model.params.len();
+    let device = model.device().clone();
+    let batch = batch.into_iter().map(|value| value.to_device(&device)).collect::<Result<Vec<_>>>()?;
     let inputs: Vec<Value> = model.params.iter().chain(&model.states).cloned().chain(batch).collect();
     let alone = match config.gradients {
-        Gradients::Autodiff => forward(executable, &inputs)?,
+        Gradients::Autodiff => forward(executable, &inputs, &device)?,
         Gradients::Program => Duration::MAX,
     };
-    let pass = Passes::new(config.gradients, config.checkpointing).run(executable, params, inputs)?;
+    let pass = Passes::new(config.gradients, config.checkpointing, device.clone())?.run(executable, params, inputs)?;
+    device.wait()?;
     let states = model.states.clone();
     let start = Instant::now();
     model.add(pass.gradients, states, 1, config.learning_rate)?;
+    device.wait()?;
     let optimizer = start.elapsed();
     let [forward, backward] = pass.times;
     // Where one program does both, what it takes longer than the forward pass alone.
@@ -38,8 +42,9 @@ pub fn profile(executable: &Arc<Executable>, batch: Vec<Value>, config: Config, 
 }
 
 /// How long a program takes that is not followed.
-fn forward(executable: &Executable, inputs: &[Value]) -> Result<Duration> {
+fn forward(executable: &Executable, inputs: &[Value], device: &Device) -> Result<Duration> {
     let start = Instant::now();
-    executable.run(inputs.to_vec(), &Device::Cpu)?;
+    executable.run(inputs.to_vec(), device)?;
+    device.wait()?;
     Ok(start.elapsed())
 }

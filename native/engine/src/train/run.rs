@@ -8,12 +8,11 @@ use parking_lot::Mutex;
 use super::control::{Answer, Batch, Control, DEPTH, Failure, Next};
 use super::data::order;
 use super::event::{Ending, EpochReport, Event, Observer, Progress};
-use super::finite::non_finite;
+use super::finite::Seen;
 use super::job::{Config, Rows};
 use super::means::Means;
 use super::model::Model;
 use super::passes::Passes;
-use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::{Executable, replay};
 use crate::value::Value;
@@ -157,7 +156,7 @@ impl<O: Observer> Run<O> {
     fn recover(&mut self, error: Error, batch: Batch, place: Place) -> Result<()> {
         let skip = self.config.skip_non_finite && matches!(error, Error::NonFinite { .. });
         if !skip {
-            let (inputs, ..) = self.inputs(batch.tensors);
+            let (inputs, ..) = self.inputs(batch.tensors)?;
             self.control.fail(Failure { epoch: place.epoch, step: place.step, inputs });
         }
         if matches!(error, Error::NonFinite { parameter: None, .. }) {
@@ -168,19 +167,26 @@ impl<O: Observer> Run<O> {
 
     /// One step: the update is applied only when the loss and every gradient are finite.
     fn step(&mut self, batch: &Batch, place: Place) -> Result<Vec<f64>> {
-        let (inputs, params, states) = self.inputs(batch.tensors.clone());
+        let (inputs, params, states) = self.inputs(batch.tensors.clone())?;
         let pass = self.passes.run(&batch.executable, params, inputs)?;
         let mut scalars = pass.outputs;
         let new_states = scalars.split_off(scalars.len() - states);
-        let scalars = scalars.iter().map(Value::to_f64).collect::<Result<Vec<_>>>()?;
         let gradients: Vec<Value> = pass.gradients.into_iter().map(Value::contiguous).collect();
+        let seen = Seen::start(scalars, &gradients)?;
+        // A GPU does not wait for the host to see that all is well.
+        let ahead = self.model.lock().ahead(&gradients, batch.rows, self.config.learning_rate)?;
+        let (scalars, bad) = seen.wait(&gradients)?;
         if let Some(loss) = scalars.first().copied().filter(|loss| !loss.is_finite()) {
             return Err(place.non_finite("loss", None, loss));
         }
-        if let Some((parameter, value)) = non_finite(&gradients) {
+        if let Some((parameter, value)) = bad {
             return Err(place.non_finite("gradient", Some(parameter), value));
         }
-        self.model.lock().add(gradients, new_states, batch.rows, self.config.learning_rate)?;
+        let mut model = self.model.lock();
+        match ahead {
+            Some(ahead) => model.accept(ahead, new_states),
+            None => model.add(gradients, new_states, batch.rows, self.config.learning_rate)?,
+        }
         Ok(scalars)
     }
 
@@ -188,8 +194,9 @@ impl<O: Observer> Run<O> {
     /// have a finite loss on the batch that they were last seen with.
     fn leave_good_parameters(&mut self) -> Result<()> {
         let Some(Batch { executable, tensors, .. }) = self.last.take() else { return Ok(()) };
-        let (inputs, ..) = self.inputs(tensors);
-        let outputs = replay(|| executable.run(inputs, &Device::Cpu))?;
+        let (inputs, ..) = self.inputs(tensors)?;
+        let device = self.model.lock().device().clone();
+        let outputs = replay(|| executable.run(inputs, &device))?;
         let loss = outputs.first().map(Value::to_f64).transpose()?;
         if !loss.is_some_and(f64::is_finite) {
             self.model.lock().step_back();
@@ -198,10 +205,13 @@ impl<O: Observer> Run<O> {
     }
 
     /// Parameters, states and `batch`, with the number of parameters and of states.
-    fn inputs(&self, batch: Vec<Value>) -> (Vec<Value>, usize, usize) {
+    fn inputs(&self, batch: Vec<Value>) -> Result<(Vec<Value>, usize, usize)> {
         let model = self.model.lock();
-        let inputs = model.params.iter().chain(&model.states).cloned().chain(batch).collect();
-        (inputs, model.params.len(), model.states.len())
+        let mut inputs: Vec<Value> = model.params.iter().chain(&model.states).cloned().collect();
+        for value in batch {
+            inputs.push(value.to_device(model.device())?);
+        }
+        Ok((inputs, model.params.len(), model.states.len()))
     }
 
     /// Means over the validation rows; `None` when stopped.
@@ -212,9 +222,10 @@ impl<O: Observer> Run<O> {
                 return Ok(None);
             }
             let Batch { executable, tensors, rows } = rows.batch(batch)?;
-            let (inputs, ..) = self.inputs(tensors);
-            let outputs = executable.run(inputs, &Device::Cpu)?;
-            means.add(rows, &outputs.iter().map(Value::to_f64).collect::<Result<Vec<_>>>()?)?;
+            let (inputs, ..) = self.inputs(tensors)?;
+            let device = self.model.lock().device().clone();
+            let (scalars, _) = Seen::start(executable.run(inputs, &device)?, &[])?.wait(&[])?;
+            means.add(rows, &scalars)?;
         }
         Ok(Some(means))
     }

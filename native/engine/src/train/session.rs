@@ -74,6 +74,8 @@ impl Session {
         let checked = job.check(config)?;
         let control = Arc::new(Control::default());
         let observer = Arc::new(Mutex::new(observer));
+        let device = checked.model.device().clone();
+        let passes = Passes::new(config.gradients, config.checkpointing, device)?;
         let model = Arc::new(Mutex::new(checked.model));
         let run = Run {
             config,
@@ -86,7 +88,7 @@ impl Session {
                 let observer = observer.clone();
                 move |event| observer.lock().event(event)
             },
-            passes: Passes::new(config.gradients, config.checkpointing),
+            passes,
             last: None,
         };
         let thread = std::thread::Builder::new().name("ex_burn_train".into()).stack_size(STACK);

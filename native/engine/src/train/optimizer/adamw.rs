@@ -35,7 +35,7 @@ impl Default for Adamw {
 }
 
 impl Adamw {
-    fn adam(&self) -> Adam {
+    pub(super) fn adam(&self) -> Adam {
         Adam { b1: self.b1, b2: self.b2, eps: self.eps, eps_root: self.eps_root }
     }
 

@@ -41,7 +41,7 @@ impl Default for Lamb {
 }
 
 impl Lamb {
-    fn adam(&self) -> Adam {
+    pub(super) fn adam(&self) -> Adam {
         Adam { b1: self.b1, b2: self.b2, eps: self.eps, eps_root: self.eps_root }
     }
 

@@ -3,7 +3,10 @@
 mod adagrad;
 mod adam;
 mod adamw;
+mod away;
+mod compiled;
 mod element;
+mod formulas;
 mod lamb;
 mod lion;
 mod muon;
@@ -33,8 +36,11 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::exec::Executable;
 use crate::value::Value;
+pub(super) use away::number;
+pub(super) use compiled::adding;
 pub(super) use update::blend;
 
+use away::Away;
 use update::Update;
 
 /// A rule and what it remembers of its parameters.
@@ -56,6 +62,8 @@ use update::Update;
 pub struct Optimizer {
     method: Method,
     state: OptimizerState,
+    /// What runs where the parameters are not in the CPU's memory.
+    away: Option<Away>,
 }
 
 #[derive(Clone, Debug)]
@@ -76,7 +84,7 @@ impl Optimizer {
             Some(state) => state.resumed(&rule, params)?,
             None => OptimizerState::fresh(&rule, params)?,
         };
-        Ok(Self { method: Method::Rule(rule), state })
+        Ok(Self { method: Method::Rule(rule), state, away: None })
     }
 
     /// An optimizer that is a program from `params ++ gradients ++ state` to `params ++ state`. It knows its learning rate.
@@ -86,7 +94,8 @@ impl Optimizer {
     /// [`Error::Invalid`] when the program takes or answers something else.
     pub fn program(program: Arc<Executable>, params: &[Value], state: OptimizerState) -> Result<Self> {
         program::check(&program, params, &state)?;
-        Ok(Self { method: Method::Program(program), state })
+        let state = state.beside(params)?;
+        Ok(Self { method: Method::Program(program), state, away: None })
     }
 
     /// What it remembers, sharing memory.

@@ -14,9 +14,9 @@ use crate::types::Type;
 use crate::value::Value;
 
 /// Coefficients of the polynomial `a * x + b * x^3 + c * x^5` that brings singular values near 1.
-const A: f64 = 3.4445;
-const B: f64 = -4.775;
-const C: f64 = 2.0315;
+pub(super) const A: f64 = 3.4445;
+pub(super) const B: f64 = -4.775;
+pub(super) const C: f64 = 2.0315;
 
 /// How long a step of a matrix is beside one of Adam, for each row or column.
 const LIKE_ADAM: f64 = 0.2;
@@ -68,7 +68,7 @@ impl Muon {
         shape.len() >= 2
     }
 
-    fn vectors(&self) -> Adamw {
+    pub(super) fn vectors(&self) -> Adamw {
         Adamw { b1: self.b1, b2: self.b2, decay: self.decay, ..Adamw::default() }
     }
 
@@ -82,7 +82,7 @@ impl Muon {
         let rows = update.param.len() / columns.max(1);
         let change = cast(update.next.clone(), wide(update.param.dtype()))?.reshape(&[rows, columns]);
         *update.next = cast(self.orthogonal(change)?, update.param.dtype())?.reshape(&shape).into_own();
-        let length = LIKE_ADAM * (rows.max(columns) as f64).sqrt();
+        let length = length(rows, columns);
         blend(update.param, update.next, 1.0 - learning_rate * self.decay, -learning_rate * length)
     }
 
@@ -102,6 +102,11 @@ impl Muon {
         }
         Ok(turn(x))
     }
+}
+
+/// How long a step is of a matrix of this size.
+pub(super) fn length(rows: usize, columns: usize) -> f64 {
+    LIKE_ADAM * (rows.max(columns) as f64).sqrt()
 }
 
 fn product(lhs: &Value, rhs: &Value) -> Result<Value> {

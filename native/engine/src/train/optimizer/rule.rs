@@ -46,6 +46,17 @@ impl Rule {
         if unused { vec![] } else { shape.to_vec() }
     }
 
+    /// How fast the two moments of Adam forget; 0 of rules that have none.
+    pub(super) fn decays(&self) -> [f64; 2] {
+        match self {
+            Rule::Adam(Adam { b1, b2, .. })
+            | Rule::Adamw(Adamw { b1, b2, .. })
+            | Rule::Lamb(Lamb { b1, b2, .. })
+            | Rule::Muon(Muon { b1, b2, .. }) => [*b1, *b2],
+            _ => [0.0; 2],
+        }
+    }
+
     /// Refuses options that make no sense.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use super::element::wide;
 use super::{Rule, expect};
 use crate::device::Device;
 use crate::error::Result;
+use crate::train::passes::device_of;
 use crate::types::TensorType;
 use crate::value::Value;
 
@@ -20,14 +21,23 @@ impl OptimizerState {
     pub(super) fn fresh(rule: &Rule, params: &[Value]) -> Result<Self> {
         let moments = rule.moments().into_iter().enumerate();
         let slot = |(moment, start): (usize, f64)| {
-            let full = |param| Ok(Value::full(&moment_type(rule, moment, param), start, &Device::Cpu)?.contiguous());
+            let full = |param| Value::full(&moment_type(rule, moment, param), start, &Device::Cpu);
             params.iter().map(full).collect::<Result<_>>()
         };
-        Ok(Self { count: 0, slots: moments.map(slot).collect::<Result<_>>()? })
+        Self { count: 0, slots: moments.map(slot).collect::<Result<_>>()? }.beside(params)
+    }
+
+    /// This in the memory of the device that `params` are on.
+    pub(super) fn beside(mut self, params: &[Value]) -> Result<Self> {
+        let device = device_of(params);
+        for value in self.slots.iter_mut().flatten() {
+            *value = value.clone().to_device(&device)?.contiguous();
+        }
+        Ok(self)
     }
 
     /// This, for the optimizer of `params` by `rule`.
-    pub(super) fn resumed(mut self, rule: &Rule, params: &[Value]) -> Result<Self> {
+    pub(super) fn resumed(self, rule: &Rule, params: &[Value]) -> Result<Self> {
         let moments = rule.moments().len();
         let fits = |(moment, slot): (usize, &Vec<Value>)| {
             let types = params.iter().map(|param| moment_type(rule, moment, param));
@@ -35,8 +45,7 @@ impl OptimizerState {
         };
         let reason = "the optimizer's state belongs to another optimizer or to other parameters";
         expect(self.slots.len() == moments && self.slots.iter().enumerate().all(fits), reason)?;
-        self.slots.iter_mut().flatten().for_each(|value| *value = value.clone().contiguous());
-        Ok(self)
+        self.beside(params)
     }
 }
 

@@ -1,0 +1,176 @@
+//! An optimizer as a program, for parameters that are in the memory of a GPU: each parameter's update is a region there, so one
+//! pass over it, its gradient and its moments. The formulas are those of the rules' own files.
+
+use std::sync::Arc;
+
+use super::formulas::{Formulas, Site};
+use super::{Clip, OptimizerState, Rule};
+use crate::adjoint::Builder;
+use crate::device::Device;
+use crate::error::Result;
+use crate::exec::Executable;
+use crate::program::{Binary, Program, Unary};
+use crate::types::{TensorType, Type};
+use crate::value::Value;
+
+/// Programs that take `params ++ gradients ++ moments ++ numbers` and answer `params ++ moments`.
+#[derive(Clone, Debug)]
+pub(super) struct Compiled {
+    program: Arc<Executable>,
+    rule: Rule,
+    /// The numbers of the last step in the device's memory: most stay as they are.
+    numbers: Vec<(f64, Value)>,
+}
+
+/// How much gradients count, the learning rate, and what the two moments of Adam are divided by.
+const NUMBERS: usize = 4;
+
+impl Compiled {
+    /// The optimizer of parameters of these types.
+    pub(super) fn new(rule: Rule, clip: Clip, params: &[TensorType], state: &OptimizerState) -> Result<Self> {
+        let slots: Vec<Vec<TensorType>> = state.slots.iter().map(|slot| slot.iter().map(Value::ty).collect()).collect();
+        let program = Executable::optimised(&update(&rule, clip, params, &slots), vec![], &[])?;
+        Ok(Self { program: Arc::new(program), rule, numbers: vec![] })
+    }
+
+    /// The next parameters; the state moves on.
+    pub(super) fn step(
+        &mut self,
+        state: &mut OptimizerState,
+        params: &[Value],
+        gradients: Vec<Value>,
+        scale: f64,
+        learning_rate: f64,
+        device: &Device,
+    ) -> Result<Vec<Value>> {
+        let numbers = self.numbers(scale, learning_rate, state.count, device)?;
+        let moments = state.slots.concat();
+        let inputs = params.iter().cloned().chain(gradients).chain(moments).chain(numbers).collect();
+        let mut next = self.program.run(inputs, device)?;
+        let mut moments = next.split_off(params.len()).into_iter();
+        state.slots.iter_mut().for_each(|slot| slot.iter_mut().zip(&mut moments).for_each(|(old, new)| *old = new));
+        Ok(next)
+    }
+
+    fn numbers(&mut self, scale: f64, learning_rate: f64, count: u64, device: &Device) -> Result<Vec<Value>> {
+        let corrections = self.rule.decays().map(|decay| 1.0 / (1.0 - decay.powf(count as f64)));
+        let numbers = [scale, learning_rate, corrections[0], corrections[1]];
+        let mut values = Vec::with_capacity(NUMBERS);
+        for (place, number) in numbers.into_iter().enumerate() {
+            let known = self.numbers.get(place).filter(|(before, _)| *before == number);
+            values.push(match known {
+                Some(known) => known.clone(),
+                None => (number, super::number(number, &self.program, device)?),
+            });
+        }
+        self.numbers = values;
+        Ok(self.numbers.iter().map(|(_, value)| value.clone()).collect())
+    }
+}
+
+/// The program of one step.
+fn update(rule: &Rule, clip: Clip, params: &[TensorType], slots: &[Vec<TensorType>]) -> Program {
+    let count = params.len();
+    let numbers = vec![number_type(params); NUMBERS];
+    let inputs = [params, params, &slots.concat(), &numbers].concat();
+    let first = inputs.len() - NUMBERS;
+    let mut b = Builder::of(&Program { inputs, ..Program::default() });
+    let gradients = prepared(&mut b, clip, count, first);
+    let (mut next, mut moments) = (Vec::with_capacity(count), vec![vec![]; slots.len()]);
+    for (index, gradient) in gradients.into_iter().enumerate() {
+        let param = b.real(index);
+        let dtype = b.ty(param).dtype;
+        let mut site = Site {
+            param,
+            gradient,
+            moments: (0..slots.len()).map(|slot| count * (2 + slot) + index).collect(),
+            learning_rate: b.cast(first + 1, dtype),
+            corrections: [2, 3].map(|number| b.cast(first + number, dtype)),
+        };
+        let change = Formulas(&mut b).change(rule, &mut site);
+        next.push(moved(&mut b, index, change));
+        moments.iter_mut().zip(site.moments).for_each(|(slot, moment)| slot.push(moment));
+    }
+    b.finish([next, moments.concat()].concat())
+}
+
+/// The type of a number that counts for parameters of these types: as exact as the most exact of them.
+fn number_type(params: &[TensorType]) -> TensorType {
+    let is_wide = params.iter().any(|param| param.dtype == Type::F64);
+    TensorType::new(if is_wide { Type::F64 } else { Type::F32 }, [])
+}
+
+/// `x` times a number, in the type of `x`.
+fn weighted(b: &mut Builder, x: usize, number: usize) -> usize {
+    let number = b.cast(number, b.ty(x).dtype);
+    b.times(x, number)
+}
+
+/// What a parameter becomes.
+fn moved(b: &mut Builder, param: usize, change: usize) -> usize {
+    let dtype = b.ty(param).dtype;
+    let wide = b.real(param);
+    let next = b.binary(Binary::Add, wide, change);
+    b.cast(next, dtype)
+}
+
+/// The gradients as [`Prepare`](super::Prepare) makes them.
+fn prepared(b: &mut Builder, clip: Clip, count: usize, scale: usize) -> Vec<usize> {
+    let mut gradients = Vec::with_capacity(count);
+    for index in 0..count {
+        let gradient = b.real(count + index);
+        let mut gradient = weighted(b, gradient, scale);
+        if let Some(limit) = clip.value {
+            gradient = b.with(Binary::Max, gradient, -limit);
+            gradient = b.with(Binary::Min, gradient, limit);
+        }
+        gradients.push(gradient);
+    }
+    if let Some(bound) = clip.norm {
+        let squares: Vec<usize> = gradients.iter().map(|&gradient| squares(b, gradient)).collect();
+        let sum = squares.into_iter().reduce(|a, c| b.binary(Binary::Add, a, c)).unwrap_or(scale);
+        let norm = b.unary(Unary::Sqrt, sum);
+        let norm = b.with(Binary::Max, norm, bound);
+        let bound = b.number(bound, b.ty(norm).dtype);
+        let shrink = b.over(bound, norm);
+        gradients.iter_mut().for_each(|gradient| *gradient = weighted(b, *gradient, shrink));
+    }
+    if clip.decay > 0.0 {
+        for (index, gradient) in gradients.iter_mut().enumerate() {
+            let param = b.real(index);
+            let decayed = b.with(Binary::Multiply, param, clip.decay);
+            *gradient = b.binary(Binary::Add, *gradient, decayed);
+        }
+    }
+    gradients
+}
+
+/// The sum of the squares.
+pub(super) fn squares(b: &mut Builder, x: usize) -> usize {
+    let square = b.squared(x);
+    let axes = (0..b.shape(x).len()).collect();
+    b.sum(square, axes)
+}
+
+/// A program that prepares gradients for an optimizer that is a program itself: `params ++ gradients ++ [scale]` to gradients.
+pub(super) fn preparing(clip: Clip, params: &[TensorType]) -> Program {
+    let inputs = [params, params, &[number_type(params)]].concat();
+    let mut b = Builder::of(&Program { inputs, ..Program::default() });
+    let prepared = prepared(&mut b, clip, params.len(), 2 * params.len());
+    let outputs = prepared.into_iter().zip(params).map(|(gradient, ty)| b.cast(gradient, ty.dtype)).collect();
+    b.finish(outputs)
+}
+
+/// A program that adds weighted gradients to sums: `sums ++ gradients ++ [weight]` to sums.
+pub(in crate::train) fn adding(types: &[TensorType]) -> Program {
+    let inputs = [types, types, &[number_type(types)]].concat();
+    let mut b = Builder::of(&Program { inputs, ..Program::default() });
+    let mut sums = Vec::with_capacity(types.len());
+    for (index, ty) in types.iter().enumerate() {
+        let gradient = b.real(types.len() + index);
+        let gradient = weighted(&mut b, gradient, 2 * types.len());
+        let sum = b.binary(Binary::Add, index, gradient);
+        sums.push(b.cast(sum, ty.dtype));
+    }
+    b.finish(sums)
+}
