@@ -161,7 +161,10 @@ examples = %{
       {[:backend, :both],
        "expects that indices out of bounds raise; a GPU moves them to the edge, as Nx allows",
        ~r/Expected exception ArgumentError but nothing was raised/,
-       %{"nx_test.exs" => ["gather raises when out of bounds"]}}
+       %{
+         "nx_test.exs" =>
+           for(op <- ~w(gather indexed_add indexed_put), do: "#{op} raises when out of bounds")
+       }}
 
     digits = "prints the last digit of one order of sums, and ours is another"
 

@@ -1,26 +1,30 @@
 //! Operations whose results are written part by part.
 
-use super::Adapter;
 use super::formula::Formula;
 use super::launch::{Operand, Target, Work};
 use super::movement::strides;
 use super::transfer::{empty, from_cube};
+use super::{Adapter, cast};
 use crate::error::Result;
 use crate::ops::Call;
 use crate::program::{Op, Pad};
 use crate::types::{Class, TensorType};
 use crate::value::Value;
 
-/// The result, where the operation is one of these, of elements that need no cast.
+/// The result, where the operation is one of these.
 pub(super) fn run(call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let out = call.out()?;
-    let elements =
-        if matches!(call.op, Op::PutSlice) { &call.inputs[..call.inputs.len().min(2)] } else { &call.inputs };
-    if out.dtype.is_complex() || elements.iter().any(|value| value.dtype() != out.dtype) {
+    if out.dtype.is_complex() {
         return Ok(None);
     }
+    let elements = if matches!(call.op, Op::PutSlice) { call.inputs.len().min(2) } else { call.inputs.len() };
+    let mut inputs = call.inputs.clone();
+    for input in &mut inputs[..elements] {
+        let Some(same) = cast(input, out.dtype, adapter)? else { return Ok(None) };
+        *input = same;
+    }
     let filling = Filling { out, adapter };
-    match (call.op, call.inputs.as_slice()) {
+    match (call.op, inputs.as_slice()) {
         (Op::Pad(attrs), [x, with]) => filling.padded(attrs, x, with),
         (Op::Concatenate(attrs), parts) => filling.joined(attrs.axis, parts, false),
         (Op::Stack(attrs), parts) => filling.joined(attrs.axis, parts, true),

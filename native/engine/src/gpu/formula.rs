@@ -1,6 +1,6 @@
 //! Steps written one by one, for places in tensors.
 
-use super::step::{Step, Two};
+use super::step::{One, Step, Two};
 
 /// Steps after `operands` operands.
 #[derive(Clone, Debug)]
@@ -24,8 +24,17 @@ impl Formula {
         self.push(Step::Literal(number as u32))
     }
 
+    /// A number of single precision.
+    pub(crate) fn float(&mut self, number: f64) -> usize {
+        self.push(Step::Literal((number as f32).to_bits()))
+    }
+
     pub(crate) fn place(&mut self, axis: usize) -> usize {
         self.push(Step::Place(axis))
+    }
+
+    pub(crate) fn one(&mut self, function: One, x: usize) -> usize {
+        self.push(Step::One(function, x))
     }
 
     pub(crate) fn two(&mut self, function: Two, x: usize, y: usize) -> usize {

@@ -208,7 +208,7 @@ fn lost() -> Error {
     Error::invalid("device", "a value left the GPU")
 }
 
-fn counted(len: usize) -> Result<usize> {
+pub(super) fn counted(len: usize) -> Result<usize> {
     if len <= MOST {
         return Ok(len);
     }

@@ -3,20 +3,27 @@
 //! An operation runs there when one of its operands is there. What has no kernel goes through [`fallback`].
 
 mod adapter;
+mod checked;
+mod close;
 mod conv;
 pub mod fallback;
 mod fill;
 mod finite;
 mod formula;
+mod functions;
 mod gather;
 mod kernel;
 mod launch;
+mod lines;
 mod movement;
+mod order;
 mod product;
 mod reduce;
+mod running;
 mod staged;
 mod step;
 mod transfer;
+mod update;
 mod window;
 mod writer;
 
@@ -28,7 +35,7 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::ops::Call;
 use crate::program::{Extent, Fused, Instruction, Op, Program};
-use crate::types::TensorType;
+use crate::types::{TensorType, Type};
 use crate::value::Value;
 use launch::{Operand, Work};
 
@@ -64,6 +71,14 @@ fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         Op::Constant(_) | Op::Iota(_) | Op::Eye => created(call, adapter),
         Op::Dot(attrs) => Ok(product::dot(attrs, call, adapter)?.map(|value| vec![value])),
         Op::Reduce(attrs) => Ok(reduce::run(attrs, call, adapter)?.map(|value| vec![value])),
+        Op::ArgReduce(attrs) => Ok(order::arg_reduce(attrs, call, adapter)?.map(|value| vec![value])),
+        Op::Sort(_) | Op::Argsort(_) | Op::TopK(_) => order::run(call, adapter),
+        Op::Cumulative(attrs) => Ok(running::cumulative(attrs, call, adapter)?.map(|value| vec![value])),
+        Op::IndexedAdd(attrs) | Op::IndexedPut(attrs) => {
+            Ok(update::indexed(attrs, call, adapter)?.map(|value| vec![value]))
+        }
+        Op::WindowScatter(attrs) => Ok(update::window_scatter(attrs, call, adapter)?.map(|value| vec![value])),
+        Op::AllClose(attrs) => Ok(close::all_close(attrs, call, adapter)?.map(|value| vec![value])),
         Op::Pad(_) | Op::Concatenate(_) | Op::Stack(_) | Op::PutSlice => {
             Ok(fill::run(call, adapter)?.map(|value| vec![value]))
         }
@@ -115,16 +130,34 @@ fn elementwise(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> 
     if !matches!(call.op, Op::Unary(_) | Op::Binary(_) | Op::Cast | Op::Select | Op::Clip) {
         return Ok(None);
     }
-    let out = call.out()?;
-    let inputs: Vec<TensorType> = call.inputs.iter().map(Value::ty).collect();
-    let instruction =
-        Instruction { op: call.op.clone(), inputs: (0..inputs.len()).collect(), outputs: vec![out.clone()] };
+    if checked::fails(call, adapter)? {
+        return Ok(None);
+    }
+    alone(call.op, &call.inputs, call.outputs, adapter)
+}
+
+/// A region of one operation.
+fn alone(op: &Op, values: &[Value], types: &[TensorType], adapter: Adapter) -> Result<Option<Vec<Value>>> {
+    let [out] = types else { return Ok(None) };
+    let inputs: Vec<TensorType> = values.iter().map(Value::ty).collect();
+    let instruction = Instruction { op: op.clone(), inputs: (0..inputs.len()).collect(), outputs: types.to_vec() };
     let program = Program { outputs: vec![inputs.len()], inputs, instructions: vec![instruction] };
     let Some((steps, results)) = writer::write(&program) else { return Ok(None) };
-    let operands: Option<Vec<Operand>> =
-        call.inputs.iter().map(|value| Operand::broadcast(value, &out.shape)).collect();
+    let operands: Option<Vec<Operand>> = values.iter().map(|value| Operand::broadcast(value, &out.shape)).collect();
     let Some(operands) = operands else { return Ok(None) };
-    Work { adapter, shape: out.shape.clone(), operands, steps, results, types: call.outputs }.run().map(Some)
+    Work { adapter, shape: out.shape.clone(), operands, steps, results, types }.run().map(Some)
+}
+
+/// The value as numbers of `dtype`, where there is a kernel for it.
+fn cast(value: &Value, dtype: Type, adapter: Adapter) -> Result<Option<Value>> {
+    if value.dtype() == dtype {
+        return Ok(value.cube().map(|_| value.clone()));
+    }
+    if value.cube().is_none() {
+        return Ok(None);
+    }
+    let types = [TensorType::new(dtype, value.shape())];
+    Ok(alone(&Op::Cast, std::slice::from_ref(value), &types, adapter)?.and_then(|mut values| values.pop()))
 }
 
 /// A region of several operations as one kernel where it is elementwise, one for each fold where rows are folded, else step by

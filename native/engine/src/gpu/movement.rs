@@ -21,6 +21,11 @@ pub(super) fn run(op: &Op, x: &Value, out: &TensorType, adapter: Adapter) -> Res
     if matches!(op, Op::Reshape) {
         return Ok(transfer::reshaped(x, x.dtype(), &out.shape));
     }
+    if matches!(op, Op::Bitcast) {
+        // Narrower types are held as others.
+        let alike = x.dtype().bits() == 32 && out.dtype.bits() == 32;
+        return Ok(if alike { transfer::reshaped(x, out.dtype, &out.shape) } else { None });
+    }
     let Some((start, steps)) = placed(op, &x.shape(), &out.shape) else { return Ok(None) };
     let Some(tensor) = x.cube() else { return Ok(None) };
     let mut operand = Operand { tensor: tensor.clone(), start, strides: steps };

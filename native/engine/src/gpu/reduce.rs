@@ -1,11 +1,11 @@
 //! Reductions on a GPU.
 
 use super::Adapter;
+use super::functions::narrowing;
 use super::launch::{Operand, Work};
 use super::movement::strides;
 use super::step::{Fold, One, Step, Two};
 use super::transfer::word;
-use super::writer::narrowing;
 use crate::error::Result;
 use crate::ops::Call;
 use crate::program::{self, Reduce};
@@ -32,7 +32,8 @@ pub(super) fn run(attrs: &Reduce, call: &Call<'_>, adapter: Adapter) -> Result<O
 /// The fold, and what is done to each element before.
 pub(super) fn folding(fold: program::Fold, from: Type, to: Type) -> Option<(Fold, Vec<Step>)> {
     use program::Fold::*;
-    if from.is_complex() || to.is_complex() {
+    // Results of 8-bit floats are rounded on the host.
+    if from.is_complex() || to.is_complex() || (to.is_float() && to.bits() < 16) {
         return None;
     }
     let truth = if from.is_float() { One::TruthF } else { One::TruthI };

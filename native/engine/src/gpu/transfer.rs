@@ -152,7 +152,7 @@ pub(crate) fn reshaped(value: &Value, dtype: Type, shape: &[usize]) -> Option<Va
         tensor.device.clone(),
         shape,
         tensor.handle.clone(),
-        tensor.dtype,
+        word(dtype).map_or(tensor.dtype, burn_type),
     );
     Some(from_cube(dtype, tensor))
 }

@@ -31,13 +31,25 @@ pub(super) fn reduce(attrs: &WindowReduce, call: &Call<'_>, adapter: Adapter) ->
 
 /// The element of a window, or `identity` in the padding.
 fn element(formula: &mut Formula, windows: &Windows, shape: &[usize], identity: u32) -> usize {
+    let steps: Vec<usize> = (0..shape.len()).map(|axis| formula.place(shape.len() + axis)).collect();
+    let (at, inside) = place(formula, windows, shape, &steps);
+    formula.load_inside(0, at, inside, identity)
+}
+
+/// The place in a tensor of `shape` of the element at `steps` from the beginning of a window, and whether it is no padding, where
+/// there is any.
+pub(super) fn place(
+    formula: &mut Formula,
+    windows: &Windows,
+    shape: &[usize],
+    steps: &[usize],
+) -> (Option<usize>, Option<usize>) {
     let own = strides(shape);
     let (mut at, mut inside) = (None, None);
     for (axis, &length) in shape.iter().enumerate() {
         let window = formula.place(axis);
         let window = formula.scaled(window, windows.strides[axis] as i64);
-        let step = formula.place(shape.len() + axis);
-        let step = formula.scaled(step, windows.dilations[axis] as i64);
+        let step = formula.scaled(steps[axis], windows.dilations[axis] as i64);
         let place = formula.plus(Some(window), step);
         let place = formula.moved(place, -windows.padding[axis][0]);
         if windows.padding[axis] != [0, 0] {
@@ -47,5 +59,5 @@ fn element(formula: &mut Formula, windows: &Windows, shape: &[usize], identity: 
         let step = formula.scaled(place, own[axis] as i64);
         at = Some(formula.plus(at, step));
     }
-    formula.load_inside(0, at, inside, identity)
+    (at, inside)
 }

@@ -1,8 +1,10 @@
 //! From instructions to the steps of a region.
 
+use super::functions::{float, float_to_int, narrowing, two};
 use super::step::{One, Step, Two};
 use super::transfer::word;
 use crate::ops::fused::kernel;
+use crate::ops::promote::merge;
 use crate::program::{Binary, Constant, Instruction, Op, Program, Unary};
 use crate::scalar;
 use crate::types::{Class, Type};
@@ -53,6 +55,21 @@ fn computes(dtype: Type) -> bool {
     word(dtype).is_some() && !dtype.is_complex() && !matches!(dtype, Type::F8 | Type::F8E4M3FN)
 }
 
+fn is_logical(op: Binary) -> bool {
+    matches!(op, Binary::LogicalAnd | Binary::LogicalOr | Binary::LogicalXor)
+}
+
+/// Whether one has a sign and the other needs all 32 bits.
+fn is_mixed(x: Known, y: Known) -> bool {
+    let unlike = |x: Type, y: Type| x == Type::U32 && y.class() == Class::Signed;
+    unlike(x.dtype, y.dtype) || unlike(y.dtype, x.dtype)
+}
+
+fn computes_exactly(op: Binary) -> bool {
+    use Binary::*;
+    matches!(op, LeftShift | RightShift | Pow | Quotient | Remainder)
+}
+
 impl Writer {
     fn instruction(&mut self, instruction: &Instruction) -> Option<Known> {
         let operands: Vec<Known> = instruction.inputs.iter().map(|&id| self.values[id]).collect();
@@ -72,7 +89,15 @@ impl Writer {
                 let (x, y) = (self.cast(x, out)?, self.cast(y, out)?);
                 Some(self.push(Step::Select(condition.value, x.value, y.value), out))
             }
-            (Op::Binary(op @ (Binary::LeftShift | Binary::RightShift)), &[x, y]) => self.shift(*op, x, y, out),
+            (Op::Unary(Unary::IsNan | Unary::IsInfinity), &[x]) if x.dtype.is_int() => {
+                Some(self.push(Step::Literal(0), out))
+            }
+            (Op::Unary(Unary::Real), &[x]) => self.cast(x, out),
+            (Op::Binary(op), &[x, y]) if op.is_predicate() && (is_logical(*op) || is_mixed(x, y)) => {
+                let answer = if is_logical(*op) { self.connected(*op, x, y) } else { self.mixed(*op, x, y) };
+                self.cast(answer?, out)
+            }
+            (Op::Binary(op), &[x, y]) if !out.is_float() && computes_exactly(*op) => self.exact(*op, x, y, out),
             (op, operands) => self.elementwise(op, operands, out),
         }
     }
@@ -121,6 +146,11 @@ impl Writer {
                 let one = self.push(Step::Literal(1), Type::U8);
                 return Some(self.push(Step::Two(Two::Xor, truth.value, one.value), out));
             }
+            // The angle of a number without an imaginary part.
+            (Unary::Phase, Class::Float) => {
+                let zero = self.push(Step::Literal(0), out);
+                return Some(self.push(Step::Two(Two::Atan2, zero.value, x.value), out));
+            }
             (op, Class::Float) => float(op)?,
             (Unary::Abs, Class::Signed) => One::AbsS,
             (Unary::Sign, Class::Signed) => One::SignS,
@@ -140,7 +170,6 @@ impl Writer {
             Greater => (y, x, false),
             GreaterEqual => (y, x, false),
             NotEqual => (x, y, true),
-            LogicalAnd | LogicalOr | LogicalXor => (self.truth(x)?, self.truth(y)?, false),
             _ => (x, y, false),
         };
         let function = two(op, x.dtype.class())?;
@@ -164,17 +193,44 @@ impl Writer {
         self.cast(count, out)
     }
 
-    /// A shift by an unsigned integer, which cannot be negative.
-    fn shift(&mut self, op: Binary, x: Known, y: Known, out: Type) -> Option<Known> {
-        if y.dtype.class() != Class::Unsigned || x.dtype != out || x.dtype.bits() != 32 {
+    /// A function of integers that needs their values, not their low bits alone: a caller sees to it that divisors are not zero,
+    /// and that exponents and shifts are not below it.
+    fn exact(&mut self, op: Binary, x: Known, y: Known, out: Type) -> Option<Known> {
+        if !x.dtype.is_int() || !y.dtype.is_int() {
             return None;
         }
-        let function = match (op, x.dtype.class()) {
-            (Binary::LeftShift, _) => Two::ShiftLeft,
-            (_, Class::Signed) => Two::ShiftRightS,
-            _ => Two::ShiftRightU,
+        let (x, y, dtype) = match op {
+            Binary::Quotient | Binary::Remainder => {
+                let dtype = if out.class() == Class::Unsigned { out } else { merge(x.dtype, y.dtype) };
+                (self.cast(x, dtype)?, self.cast(y, dtype)?, dtype)
+            }
+            Binary::RightShift => (x, y, x.dtype),
+            _ => (self.cast(x, out)?, y, out),
         };
-        Some(self.push(Step::Two(function, x.value, y.value), out))
+        let result = self.push(Step::Two(two(op, dtype.class())?, x.value, y.value), dtype);
+        let result = self.settle(result);
+        self.cast(result, out)
+    }
+
+    /// A connective of truths.
+    fn connected(&mut self, op: Binary, x: Known, y: Known) -> Option<Known> {
+        let (x, y) = (self.truth(x)?, self.truth(y)?);
+        Some(self.push(Step::Two(two(op, Class::Unsigned)?, x.value, y.value), Type::U8))
+    }
+
+    /// A comparison of integers of which one has a sign and the other needs all of its bits: what is below zero is below the other.
+    fn mixed(&mut self, op: Binary, x: Known, y: Known) -> Option<Known> {
+        let signed = if x.dtype.class() == Class::Signed { x } else { y };
+        let zero = self.push(Step::Literal(0), Type::S32);
+        let below = self.push(Step::Two(Two::LessS, signed.value, zero.value), Type::U8);
+        let plain = self.binary(op, Known { dtype: Type::U32, ..x }, Known { dtype: Type::U32, ..y }, Type::U8)?;
+        let holds = match op {
+            Binary::Less | Binary::LessEqual => signed.value == x.value,
+            Binary::Greater | Binary::GreaterEqual => signed.value == y.value,
+            _ => op == Binary::NotEqual,
+        };
+        let known = self.push(Step::Literal(holds.into()), Type::U8);
+        Some(self.push(Step::Select(below.value, known.value, plain.value), Type::U8))
     }
 
     fn truth(&mut self, x: Known) -> Option<Known> {
@@ -213,79 +269,4 @@ impl Writer {
         let holds = x.dtype.class() == dtype.class() && x.dtype.bits() <= dtype.bits() && !dtype.is_float();
         Some(if holds { result } else { self.settle(result) })
     }
-}
-
-/// What makes a number of `dtype` of a result in 32 bits.
-pub(super) fn narrowing(dtype: Type) -> Option<One> {
-    match dtype.class() {
-        _ if dtype.bits() == 32 => None,
-        Class::Unsigned => Some(One::ZeroExtend(dtype.bits() as u32)),
-        Class::Signed => Some(One::SignExtend(dtype.bits() as u32)),
-        _ if dtype == Type::BF16 => Some(One::RoundBf16),
-        _ => Some(One::RoundF16),
-    }
-}
-
-fn float_to_int(dtype: Type) -> One {
-    let bits = dtype.bits() as u32;
-    match dtype.class() {
-        Class::Signed => One::FloatToInt { low: (-1i32 << (bits - 1)) as u32, high: (1u32 << (bits - 1)) - 1 },
-        _ => One::FloatToInt { low: 0, high: u32::MAX >> (32 - bits) },
-    }
-}
-
-fn float(op: Unary) -> Option<One> {
-    Some(match op {
-        Unary::Abs => One::AbsF,
-        Unary::Ceil => One::Ceil,
-        Unary::Cos => One::Cos,
-        Unary::Erf => One::Erf,
-        Unary::Exp => One::Exp,
-        Unary::Expm1 => One::Expm1,
-        Unary::Floor => One::Floor,
-        Unary::IsInfinity => One::IsInfinity,
-        Unary::IsNan => One::IsNan,
-        Unary::Log => One::Log,
-        Unary::Log1p => One::Log1p,
-        Unary::Negate => One::NegateF,
-        Unary::Round => One::Round,
-        Unary::Rsqrt => One::Rsqrt,
-        Unary::Sigmoid => One::Sigmoid,
-        Unary::Sign => One::SignF,
-        Unary::Sin => One::Sin,
-        Unary::Sqrt => One::Sqrt,
-        Unary::Tanh => One::Tanh,
-        _ => return None,
-    })
-}
-
-fn two(op: Binary, class: Class) -> Option<Two> {
-    use Binary::*;
-    Some(match (op, class) {
-        (Add, Class::Float) => Two::AddF,
-        (Add, _) => Two::AddI,
-        (Subtract, Class::Float) => Two::SubtractF,
-        (Subtract, _) => Two::SubtractI,
-        (Multiply, Class::Float) => Two::MultiplyF,
-        (Multiply, _) => Two::MultiplyI,
-        (Divide, Class::Float) => Two::DivideF,
-        (Max, Class::Float) => Two::MaxF,
-        (Max, Class::Signed) => Two::MaxS,
-        (Max, _) => Two::MaxU,
-        (Min, Class::Float) => Two::MinF,
-        (Min, Class::Signed) => Two::MinS,
-        (Min, _) => Two::MinU,
-        (Equal | NotEqual, Class::Float) => Two::EqualF,
-        (Equal | NotEqual, _) => Two::EqualI,
-        (Less | Greater, Class::Float) => Two::LessF,
-        (Less | Greater, Class::Signed) => Two::LessS,
-        (Less | Greater, _) => Two::LessU,
-        (LessEqual | GreaterEqual, Class::Float) => Two::LessEqualF,
-        (LessEqual | GreaterEqual, Class::Signed) => Two::LessEqualS,
-        (LessEqual | GreaterEqual, _) => Two::LessEqualU,
-        (BitwiseAnd | LogicalAnd, _) => Two::And,
-        (BitwiseOr | LogicalOr, _) => Two::Or,
-        (BitwiseXor | LogicalXor, _) => Two::Xor,
-        _ => return None,
-    })
 }

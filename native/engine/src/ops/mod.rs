@@ -21,7 +21,7 @@ mod gradient;
 mod index;
 mod linalg;
 mod memory;
-mod promote;
+pub(crate) mod promote;
 mod real;
 mod reduce;
 mod rows;
@@ -29,7 +29,7 @@ mod select;
 mod shape;
 mod sort;
 mod unary;
-mod window;
+pub(crate) mod window;
 mod window_scatter;
 
 use crate::cpu::tape::Tape;

@@ -8,7 +8,7 @@ use crate::value::Value;
 
 /// The type Nx merges two real types into (`Nx.Type.merge/2`): the wider of one class, a float over any integer, a
 /// signed integer that holds both where there is one.
-pub(super) fn merge(a: Type, b: Type) -> Type {
+pub(crate) fn merge(a: Type, b: Type) -> Type {
     let (low, high) = if rank(a) <= rank(b) { (a, b) } else { (b, a) };
     match (low.class(), high.class()) {
         _ if rank(low) == rank(high) => {
@@ -45,7 +45,7 @@ fn signed(bits: usize) -> Type {
 }
 
 /// The shape that two shapes broadcast to; where they cannot, the left one's axis.
-pub(super) fn joint_shape(a: &[usize], b: &[usize]) -> Vec<usize> {
+pub(crate) fn joint_shape(a: &[usize], b: &[usize]) -> Vec<usize> {
     let rank = a.len().max(b.len());
     let line = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |i| shape[i]);
     (0..rank).map(|axis| if line(a, axis) == 1 { line(b, axis) } else { line(a, axis) }).collect()

@@ -52,7 +52,7 @@ fn fold_axis(value: Value, fold: Fold, at: usize, axis: WindowAxis) -> Result<Va
 }
 
 /// What the windows do along each axis of a tensor of `shape`.
-pub(super) fn window_axes(call: &Call<'_>, windows: &Windows, shape: &[usize]) -> Result<Vec<WindowAxis>> {
+pub(crate) fn window_axes(call: &Call<'_>, windows: &Windows, shape: &[usize]) -> Result<Vec<WindowAxis>> {
     let Windows { dimensions, padding, strides, dilations } = windows;
     check::steps(call, "dimensions", dimensions, shape.len())?;
     check::steps(call, "strides", strides, shape.len())?;

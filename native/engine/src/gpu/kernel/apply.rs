@@ -4,6 +4,7 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::function::{self, bits, is_nan, number};
+use super::{angle, normal, power};
 use crate::gpu::step::{One, Two};
 
 #[cube]
@@ -17,10 +18,17 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
     match function {
         One::AbsF => x & 0x7fff_ffffu32,
         One::AbsS => bits_of(signed(x).abs()),
+        One::Acos => bits(angle::acos(f, zero)),
+        One::Asin => bits(angle::asin(f, zero)),
+        One::Atan => bits(angle::atan(f, zero)),
+        One::Cbrt => bits(power::cbrt(f, zero)),
         One::Ceil => bits(f.ceil()),
-        One::Cos => bits(function::cos(f, zero)),
+        One::Cos => bits(angle::cos(f, zero)),
+        One::Cosh => bits(power::cosh(f, zero)),
         One::CountOnes => x.count_ones(),
         One::Erf => bits(function::erf(f)),
+        One::ErfInv => bits(normal::erf_inv(f, zero)),
+        One::Erfc => bits(normal::erfc(f, zero)),
         One::Exp => bits(function::exp(f, zero)),
         One::Expm1 => bits(function::expm1(f, zero)),
         One::FloatToInt { low, high } => float_to_int(x, low, high),
@@ -37,13 +45,15 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
         One::RoundBf16 => round_bf16(x),
         One::RoundF16 => round_f16(x),
         One::Rsqrt => bits(1.0f32 / f.sqrt()),
-        One::Sigmoid => bits(function::sigmoid(f, zero)),
+        One::Sigmoid => bits(power::sigmoid(f, zero)),
         One::SignExtend(width) => bits_of(signed(x << comptime!(32 - width)) >> comptime!(32 - width as i32)),
         One::SignF => sign(x),
         One::SignS => bits_of(signed(x) >> 31i32) | truth(signed(x) > 0i32),
-        One::Sin => bits(function::sin(f, zero)),
+        One::Sin => bits(angle::sin(f, zero)),
+        One::Sinh => bits(power::sinh(f, zero)),
         One::SintToFloat => bits(f32::cast_from(signed(x))),
         One::Sqrt => bits(f.sqrt()),
+        One::Tan => bits(angle::tan(f, zero)),
         One::Tanh => bits(function::tanh(f, zero)),
         One::TruthF => truth((x & 0x7fff_ffffu32) != 0u32),
         One::TruthI => truth(x != 0u32),
@@ -112,14 +122,16 @@ fn round_f16(x: u32) -> u32 {
 }
 
 #[cube]
-pub(crate) fn two(x: u32, y: u32, #[comptime] function: Two) -> u32 {
+pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
     let a = number(x);
     let b = number(y);
     match function {
         Two::AddF => bits(a + b),
         Two::AddI => x + y,
         Two::And => x & y,
+        Two::Atan2 => bits(angle::atan2(a, b, zero)),
         Two::DivideF => bits(a / b),
+        Two::DivideS => divided(x, y),
         Two::DivideU => x / y,
         Two::EqualF => truth(equal(x, y)),
         Two::EqualI => truth(x == y),
@@ -141,11 +153,29 @@ pub(crate) fn two(x: u32, y: u32, #[comptime] function: Two) -> u32 {
         Two::ShiftLeft => select(y > 31u32, 0u32.runtime(), x << min(y, 31u32.runtime())),
         Two::ShiftRightS => bits_of(signed(x) >> signed(min(y, 31u32.runtime()))),
         Two::ShiftRightU => select(y > 31u32, 0u32.runtime(), x >> min(y, 31u32.runtime())),
+        Two::Pow => bits(power::pow(a, b, zero)),
+        Two::PowI => power::whole_power(x, y),
+        Two::RemainderF => bits(power::remainder(a, b)),
+        Two::RemainderS => rest(x, y),
         Two::RemainderU => x % y,
         Two::SubtractF => bits(a - b),
         Two::SubtractI => x - y,
         Two::Xor => x ^ y,
     }
+}
+
+/// The whole quotient of signed integers, towards zero, by their sizes: of the smallest number the language says nothing.
+#[cube]
+fn divided(x: u32, y: u32) -> u32 {
+    let size = bits_of(signed(x).abs()) / bits_of(signed(y).abs());
+    select(signed(x ^ y) < 0i32, 0u32.runtime() - size, size)
+}
+
+/// What it leaves, with the sign of `x`.
+#[cube]
+fn rest(x: u32, y: u32) -> u32 {
+    let size = bits_of(signed(x).abs()) % bits_of(signed(y).abs());
+    select(signed(x) < 0i32, 0u32.runtime() - size, size)
 }
 
 #[cube]

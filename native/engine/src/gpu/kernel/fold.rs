@@ -44,14 +44,14 @@ pub(crate) fn fold_region(
                 lost = select(rest.abs() < 1.0e30f32, u32::reinterpret(rest), 0u32.runtime());
                 sum = total;
             } else {
-                sum = apply::two(sum, x, fold.function);
+                sum = apply::two(sum, x, layout[ZERO], fold.function);
             }
             k += comptime!(lanes as u32);
         }
         if comptime!(lanes == 1) {
             result[at as usize] = sum;
         } else {
-            let total = together(sum, lane, fold, lanes);
+            let total = together(sum, lane, layout[ZERO], fold, lanes);
             if lane == 0u32 {
                 result[at as usize] = total;
             }
@@ -61,14 +61,15 @@ pub(crate) fn fold_region(
 
 /// The fold of the values of all lanes.
 #[cube]
-fn together(sum: u32, lane: u32, #[comptime] fold: Fold, #[comptime] lanes: usize) -> u32 {
+fn together(sum: u32, lane: u32, zero: u32, #[comptime] fold: Fold, #[comptime] lanes: usize) -> u32 {
     let mut shared = Shared::<[u32]>::new_slice(lanes);
     shared[lane as usize] = sum;
     let mut half = comptime!(lanes as u32 / 2).runtime();
     while half > 0u32 {
         sync_cube();
         if lane < half {
-            shared[lane as usize] = apply::two(shared[lane as usize], shared[(lane + half) as usize], fold.function);
+            let other = shared[(lane + half) as usize];
+            shared[lane as usize] = apply::two(shared[lane as usize], other, zero, fold.function);
         }
         half /= 2u32;
     }

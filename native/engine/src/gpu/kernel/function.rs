@@ -8,17 +8,15 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-const LOG2_E: f32 = std::f32::consts::LOG2_E;
+pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
 const LN_2: f32 = std::f32::consts::LN_2;
 /// What one more in the exponent adds to the bits of a number.
 const STEP: f32 = 8_388_608.0;
-/// pi / 2 in four parts, of which the first three have 8 bits: their products with a number of 16 bits are exact.
-const QUARTER: [f32; 4] = [1.570_312_5, 0.000_482_559_2, 1.266_598_7e-6, 9.920_936e-10];
 
 /// The bits of infinity.
-const INFINITY: u32 = 0x7f80_0000;
-const NAN: u32 = 0x7fc0_0000;
-const SIGN: u32 = 0x8000_0000;
+pub(super) const INFINITY: u32 = 0x7f80_0000;
+pub(super) const NAN: u32 = 0x7fc0_0000;
+pub(super) const SIGN: u32 = 0x8000_0000;
 
 /// The bits of a number.
 #[cube]
@@ -46,7 +44,7 @@ pub(crate) fn is_nan(x: f32) -> bool {
 
 /// `size` with the sign of `x`.
 #[cube]
-fn signed(size: f32, x: f32) -> f32 {
+pub(super) fn signed(size: f32, x: f32) -> f32 {
     number((bits(size) & 0x7fff_ffffu32) | (bits(x) & SIGN))
 }
 
@@ -58,7 +56,7 @@ fn clamped(x: f32, #[comptime] low: f32, #[comptime] high: f32) -> f32 {
 
 /// The sum of coefficients times powers of `x`, by Horner's rule.
 #[cube]
-fn polynomial(x: f32, #[comptime] coefficients: Vec<u32>) -> f32 {
+pub(super) fn polynomial(x: f32, #[comptime] coefficients: Vec<u32>) -> f32 {
     let last = comptime!(coefficients.len() - 1);
     let mut sum = number(comptime!(coefficients[last]).runtime());
     #[unroll]
@@ -69,7 +67,7 @@ fn polynomial(x: f32, #[comptime] coefficients: Vec<u32>) -> f32 {
 }
 
 /// The bits of coefficients: numbers known when a kernel is made must be comparable.
-fn c(numbers: &[f32]) -> Vec<u32> {
+pub(super) fn c(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|x| x.to_bits()).collect()
 }
 
@@ -81,13 +79,13 @@ fn after_powers(x: f32, k: f32, zero: u32) -> f32 {
 
 /// The integer nearest to `x`.
 #[cube]
-fn nearest(x: f32) -> f32 {
+pub(super) fn nearest(x: f32) -> f32 {
     (x + 0.5f32).floor()
 }
 
 /// 2 to the power of a whole number from -126 to 127.
 #[cube]
-fn power(whole: i32) -> f32 {
+pub(super) fn power(whole: i32) -> f32 {
     number(u32::reinterpret(whole + 127i32) << 23u32)
 }
 
@@ -102,14 +100,6 @@ pub(crate) fn exp(x: f32, zero: u32) -> f32 {
     let slope =
         polynomial(r, comptime!(c(&[1.0, 0.499_999_94, 0.166_665_2, 0.041_668_26, 0.008_368_872, 0.001_382_223_8])));
     let y = fma(r, slope, 1.0f32) * power(half) * power(whole - half);
-    select(is_nan(x), x, y)
-}
-
-#[cube]
-pub(crate) fn sigmoid(x: f32, zero: u32) -> f32 {
-    // The power that cannot overflow.
-    let e = exp(-x.abs(), zero);
-    let y = select(x < 0.0f32, e, 1.0f32.runtime()) / (1.0f32 + e);
     select(is_nan(x), x, y)
 }
 
@@ -206,7 +196,7 @@ fn logarithm(t: f32, exponent: f32, zero: u32) -> f32 {
 
 /// The exponent of `x`, in its place among the bits, that leaves a mantissa from 3/4 to 3/2.
 #[cube]
-fn exponent(x: f32) -> u32 {
+pub(super) fn exponent(x: f32) -> u32 {
     (bits(x) - 0x3f40_0000u32) & 0xff80_0000u32
 }
 
@@ -238,42 +228,6 @@ pub(crate) fn log1p(x: f32, zero: u32) -> f32 {
     let y = logarithm(t, f32::cast_from(i32::reinterpret(place) >> 23i32), zero);
     let y = select(x == 0.0f32, x, y);
     limits(x, y, -1.0)
-}
-
-/// What is left of `x` after a multiple.
-#[cube]
-fn less(x: f32, multiple: f32, #[comptime] of: f32, zero: u32) -> f32 {
-    kept(x - kept(multiple * of.runtime(), zero), zero)
-}
-
-/// The sine of `x` and so many quarters of a turn.
-#[cube]
-fn turned(x: f32, zero: u32, #[comptime] more: u32) -> f32 {
-    let multiple = nearest(x * std::f32::consts::FRAC_2_PI);
-    let low = u32::reinterpret(i32::cast_from(multiple));
-    let r = less(x, multiple, QUARTER[0], zero);
-    let r = less(r, multiple, QUARTER[1], zero);
-    let r = less(r, multiple, QUARTER[2], zero);
-    let r = less(r, multiple, QUARTER[3], zero);
-    let square = r * r;
-    let sin_curve =
-        polynomial(square, comptime!(c(&[-0.166_666_67, 0.008_333_379, -0.000_198_530_64, 2.832_510_7e-6])));
-    let sin = fma(r * square, sin_curve, r);
-    let cos_curve = polynomial(square, comptime!(c(&[-0.5, 0.041_666_646, -0.001_388_730_8, 2.443_210_2e-5])));
-    let cos = fma(square, cos_curve, 1.0f32);
-    let turn = low + more;
-    let y = select((turn & 1u32) == 0u32, sin, cos);
-    number(bits(y) ^ ((turn & 2u32) << 30u32))
-}
-
-#[cube]
-pub(crate) fn sin(x: f32, zero: u32) -> f32 {
-    select(x == 0.0f32, x, turned(x, zero, 0u32))
-}
-
-#[cube]
-pub(crate) fn cos(x: f32, zero: u32) -> f32 {
-    turned(x, zero, 1u32)
 }
 
 /// Half away from zero, as Nx rounds.

@@ -1,7 +1,15 @@
 //! The code of kernels.
 
+mod angle;
 pub(super) mod apply;
+pub(super) mod arg;
+mod double;
 pub(super) mod finite;
 pub(super) mod fold;
 pub(super) mod function;
+pub(super) mod merge;
+mod normal;
+mod power;
 pub(super) mod region;
+pub(super) mod scan;
+pub(super) mod scatter;

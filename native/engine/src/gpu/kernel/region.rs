@@ -132,7 +132,7 @@ fn step(
         Step::Place(axis) => *places.index(comptime!(rank - 1 - axis)),
         Step::Number => number,
         Step::One(function, x) => apply::one(*values.index(x), zero, function),
-        Step::Two(function, x, y) => apply::two(*values.index(x), *values.index(y), function),
+        Step::Two(function, x, y) => apply::two(*values.index(x), *values.index(y), zero, function),
         Step::Load(from, at) => {
             let operand = operands.index(from);
             operand[*values.index(at) as usize]

@@ -1,0 +1,164 @@
+defmodule ExBurn.GPU.KernelsTest do
+  @moduledoc """
+  Kernels on the first GPU against `Nx.BinaryBackend` over shapes, types and axes at random, with `EX_BURN_TEST_DEVICE=gpu`.
+  No operation here may need the CPU.
+  """
+
+  use ExUnit.Case, async: false
+  use ExUnitProperties
+
+  alias ExBurn.Backend
+
+  if System.get_env("EX_BURN_TEST_DEVICE") != "gpu",
+    do: @moduletag(skip: "runs with EX_BURN_TEST_DEVICE=gpu")
+
+  setup do
+    ExBurn.configure!(fallback: :raise)
+    on_exit(fn -> ExBurn.Fallback.set!(:cpu) end)
+  end
+
+  @types [f: 32, s: 32, u: 32, s: 8, u: 8, bf: 16]
+
+  defp shape do
+    gen all(rank <- integer(1..3), lengths <- list_of(integer(1..9), length: rank)) do
+      List.to_tuple(lengths)
+    end
+  end
+
+  # Few different numbers, so that many are equal; of floats some are none.
+  defp tensor(shape, type) do
+    plain = map(integer(-4..4), &if(match?({:u, _}, type), do: abs(&1), else: &1))
+
+    element =
+      if match?({kind, _} when kind in [:f, :bf], type),
+        do: frequency([{8, plain}, {1, member_of([:nan, :infinity, :neg_infinity, -0.0, 0.5])}]),
+        else: plain
+
+    gen all(elements <- list_of(element, length: Tuple.product(shape))) do
+      elements |> Nx.tensor(type: type, backend: Nx.BinaryBackend) |> Nx.reshape(shape)
+    end
+  end
+
+  defp axis(shape), do: integer(0..(tuple_size(shape) - 1))
+
+  defp on_gpu(t), do: Nx.backend_copy(t, {Backend, device: :gpu})
+
+  defp assert_same(fun, operands) do
+    result = fun |> apply(Enum.map(operands, &on_gpu/1)) |> Nx.backend_copy(Nx.BinaryBackend)
+    expected = apply(fun, operands)
+    assert Nx.type(result) == Nx.type(expected)
+    assert Nx.to_flat_list(result) == Nx.to_flat_list(expected)
+  end
+
+  property "argsort" do
+    check all(
+            shape <- shape(),
+            type <- member_of(@types),
+            t <- tensor(shape, type),
+            axis <- axis(shape),
+            direction <- member_of([:asc, :desc])
+          ) do
+      assert_same(&Nx.argsort(&1, axis: axis, direction: direction, stable: true), [t])
+    end
+  end
+
+  property "argmax, argmin" do
+    check all(
+            shape <- shape(),
+            type <- member_of(@types),
+            t <- tensor(shape, type),
+            axis <- one_of([axis(shape), constant(nil)]),
+            tie_break <- member_of([:low, :high]),
+            fun <- member_of([&Nx.argmax/2, &Nx.argmin/2])
+          ) do
+      assert_same(&fun.(&1, axis: axis, tie_break: tie_break), [t])
+    end
+  end
+
+  property "running sums, products and extrema" do
+    check all(
+            shape <- shape(),
+            type <- member_of(s: 32, u: 32, f: 32),
+            t <- tensor(shape, type),
+            axis <- axis(shape),
+            reverse <- boolean(),
+            fun <-
+              member_of([
+                &Nx.cumulative_sum/2,
+                &Nx.cumulative_product/2,
+                &Nx.cumulative_max/2,
+                &Nx.cumulative_min/2
+              ])
+          ) do
+      t = Nx.select(Nx.is_nan(t), 1, t) |> Nx.as_type(type)
+      t = if type == {:f, 32}, do: Nx.clip(t, -2, 2), else: t
+      assert_same(&fun.(&1, axis: axis, reverse: reverse), [t])
+    end
+  end
+
+  property "indexed_add, indexed_put" do
+    check all(
+            shape <- shape(),
+            type <- member_of(s: 32, u: 8, f: 32),
+            t <- tensor(shape, type),
+            axes <- subset(shape),
+            count <- integer(1..12),
+            seed <- list_of(integer(0..1000), length: count * length(axes)),
+            fun <- member_of([&Nx.indexed_add/4, &Nx.indexed_put/4])
+          ) do
+      t = Nx.select(Nx.is_nan(t), 1, t) |> Nx.clip(-4, 4) |> Nx.as_type(type)
+
+      indices =
+        seed
+        |> Enum.chunk_every(length(axes))
+        |> Enum.map(
+          &Enum.zip_with(&1, axes, fn number, axis -> rem(number, elem(shape, axis)) end)
+        )
+        |> Nx.tensor(backend: Nx.BinaryBackend)
+
+      rest = for axis <- 0..(tuple_size(shape) - 1), axis not in axes, do: elem(shape, axis)
+      updates = Nx.iota(List.to_tuple([count | rest]), type: type, backend: Nx.BinaryBackend)
+      assert_same(&fun.(&1, &2, &3, axes: axes), [t, indices, updates])
+    end
+  end
+
+  defp subset(shape) do
+    0..(tuple_size(shape) - 1)
+    |> Enum.map(fn axis -> map(boolean(), &{axis, &1}) end)
+    |> fixed_list()
+    |> map(fn chosen ->
+      case for({axis, true} <- chosen, do: axis) do
+        [] -> [0]
+        axes -> axes
+      end
+    end)
+  end
+
+  property "the gradient of a pool" do
+    check all(
+            rows <- integer(2..7),
+            columns <- integer(2..7),
+            t <- tensor({rows, columns}, {:s, 32}),
+            window <- tuple({integer(1..2), integer(1..2)}),
+            strides <- list_of(integer(1..2), length: 2),
+            fun <- member_of([&Nx.window_scatter_max/5, &Nx.window_scatter_min/5])
+          ) do
+      options = [strides: strides, padding: :valid]
+      counts = Nx.window_max(t, window, strides: strides) |> Nx.shape()
+      source = Nx.iota(counts, backend: Nx.BinaryBackend)
+      assert_same(&fun.(&1, &2, 0, window, options), [t, source])
+    end
+  end
+
+  test "random f32 are the same and need no CPU" do
+    key = Nx.Random.key(7) |> Nx.backend_copy(Nx.BinaryBackend)
+
+    draws = [
+      &elem(Nx.Random.uniform(&1, shape: {33}), 0),
+      &elem(Nx.Random.uniform(&1, -3.0, 5.0, shape: {4, 5}), 0),
+      &Nx.Random.split/1
+    ]
+
+    for draw <- draws, do: assert_same(draw, [key])
+  end
+end
