@@ -20,7 +20,7 @@ defmodule ExBurn.Device do
   `config :ex_burn, fallback: :raise` it raises `ExBurn.Error` instead.
 
   Results are those of the CPU but for rounding, with two exceptions: an index outside of a tensor, which raises on the CPU, is
-  held within it, since a GPU raises no error; and sines and cosines of angles beyond 1.0e5 lose digits.
+  held within it, since a GPU raises no error; and sines, cosines and tangents of angles beyond 1.0e5 lose digits.
   """
 
   alias ExBurn.Device.Probe

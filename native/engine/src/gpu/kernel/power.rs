@@ -34,8 +34,9 @@ fn exp(x: &Double, #[comptime] more: i32, zero: u32) -> f32 {
 pub(crate) fn sigmoid(x: f32, zero: u32) -> f32 {
     // The power that cannot overflow.
     let e = exp(&Double { high: -x.abs(), low: 0.0f32.runtime() }, 0, zero);
-    let y = select(x < 0.0f32, e, 1.0f32.runtime()) / (1.0f32 + e);
-    select(is_nan(x), x, y)
+    let below = double::sum(1.0f32.runtime(), e, zero);
+    let y = double::quotient(select(x < 0.0f32, e, 1.0f32.runtime()), &below, zero);
+    select(is_nan(x), x, y.high)
 }
 
 /// Half of e to the power of a number that is not negative.
