@@ -1,16 +1,15 @@
 //! Operations that are computed another way on a GPU where they are large, against the CPU. Needs a driver, as `gpu.rs` does.
 #![cfg(feature = "gpu")]
 
+#[path = "tools/gpu.rs"]
+mod machine;
+
 use ex_burn_engine::exec::Executable;
-use ex_burn_engine::gpu::Adapter;
 use ex_burn_engine::program::*;
 use ex_burn_engine::{Device, TensorType, Type, Value};
 
 fn gpu() -> Option<Device> {
-    let adapter = Adapter::all().into_iter().next();
-    let required = std::env::var("EX_BURN_TEST_DEVICE").is_ok_and(|device| device == "gpu");
-    assert!(adapter.is_some() || !required, "no GPU was found");
-    adapter.map(Device::Gpu)
+    machine::adapter().map(Device::Gpu)
 }
 
 fn tensor(shape: &[usize], seed: usize) -> Value {
@@ -91,13 +90,14 @@ fn convolutions() {
     }
 }
 
-/// A softmax of rows, what it weighs, and sums that were folded on the way.
+/// A softmax of rows, what it weighs, and sums that were folded on the way. The operands repeat in all ways.
 fn rows(rows: usize, columns: usize) -> Program {
     let (whole, row) = (single(&[rows, columns]), single(&[rows, 1]));
-    let mut program = Program { inputs: vec![whole.clone()], ..Program::default() };
+    let inputs = vec![whole.clone(), single(&[1, columns]), row.clone(), single(&[1, 1])];
+    let mut program = Program { inputs, ..Program::default() };
     let mut push = |op: Op, inputs: &[usize], ty: &TensorType| {
         program.instructions.push(Instruction { op, inputs: inputs.to_vec(), outputs: vec![ty.clone()] });
-        program.instructions.len()
+        program.instructions.len() + 3
     };
     let fold = |fold| Op::Reduce(Reduce { fold, axes: Some(vec![1]), keep_axes: true });
     let two = Op::Binary;
@@ -108,7 +108,10 @@ fn rows(rows: usize, columns: usize) -> Program {
     let soft = push(two(Binary::Divide), &[exp, sum], &whole);
     let square = push(two(Binary::Multiply), &[soft, 0], &whole);
     let energy = push(fold(Fold::Sum), &[square], &row);
-    let result = push(two(Binary::Subtract), &[square, energy], &whole);
+    let apart = push(two(Binary::Subtract), &[square, energy], &whole);
+    let [by_column, by_row] = [1, 2].map(|id| push(two(Binary::Multiply), &[apart, id], &whole));
+    let sum = push(two(Binary::Add), &[by_column, by_row], &whole);
+    let result = push(two(Binary::Add), &[sum, 3], &whole);
     program.outputs = vec![result, soft, energy];
     program
 }

@@ -1,10 +1,13 @@
 //! Training on a GPU against training on the CPU, with the same numbers. Needs a driver, as `gpu.rs` does.
 #![cfg(feature = "gpu")]
 
+#[path = "tools/gpu.rs"]
+mod machine;
+
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
 use ex_burn_engine::exec::Executable;
-use ex_burn_engine::gpu::{Adapter, fallback};
+use ex_burn_engine::gpu::fallback;
 use ex_burn_engine::program::*;
 use ex_burn_engine::train::*;
 use ex_burn_engine::{Device, Error, TensorType, Type, Value, scalar};
@@ -17,9 +20,7 @@ const SIZES: [&[usize]; 4] = [&[6, 5], &[5], &[5, 2], &[2]];
 static TURN: Mutex<()> = Mutex::new(());
 
 fn gpu() -> Option<(MutexGuard<'static, ()>, Device)> {
-    let adapter = Adapter::all().into_iter().next();
-    let required = std::env::var("EX_BURN_TEST_DEVICE").is_ok_and(|device| device == "gpu");
-    assert!(adapter.is_some() || !required, "no GPU was found");
+    let adapter = machine::adapter();
     let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     adapter.map(|adapter| (turn, Device::Gpu(adapter)))
 }

@@ -7,6 +7,7 @@ use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::device::WgpuDeviceKind;
 use burn_std::stream::{StreamPolicy, set_policy};
 
+use super::layouts::Layouts;
 use super::wait::wait;
 use crate::error::{Error, Result};
 use crate::panics::catch;
@@ -19,6 +20,7 @@ pub struct Adapter(usize);
 struct Found {
     device: CubeDevice,
     client: OnceLock<std::result::Result<Client, String>>,
+    layouts: Layouts,
 }
 
 /// The graphics API that wgpu reaches GPUs by.
@@ -31,7 +33,10 @@ fn found() -> &'static [Found] {
         set_policy(StreamPolicy::Single);
         // A driver may refuse in ways that wgpu does not expect.
         let devices = catch("device", || Ok(CubeDevice::enumerate_all())).unwrap_or_default();
-        devices.into_iter().map(|device| Found { device, client: OnceLock::new() }).collect()
+        devices
+            .into_iter()
+            .map(|device| Found { device, client: OnceLock::new(), layouts: Layouts::default() })
+            .collect()
     })
 }
 
@@ -88,6 +93,11 @@ impl Adapter {
     pub fn wait(&self) -> Result<()> {
         let done = wait(self.client()?.sync(), *self);
         done.map_err(|error| Error::invalid("device", format!("the GPU failed: {error}")))
+    }
+
+    /// What kernels there are told about shapes.
+    pub(super) fn layouts(&self) -> &'static Layouts {
+        &found()[self.0].layouts
     }
 
     /// Burn's name of the GPU.

@@ -22,14 +22,6 @@ pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, adapter: Adapter) -> Resu
     let single = dtype_to_storage_type(DType::F32);
     let mut types = MatmulElems::from_globals(&MatmulGlobalElems { lhs: single, rhs: single, out: single });
     let [lhs, rhs] = [lhs, rhs].map(|tensor| InputBinding::new(tensor.binding(), single));
-    use cubek::matmul::multi_level::routines::batch::{double_unit::DoubleUnitSelectionArgs, simple_unit::SimpleUnitSelectionArgs};
-    use cubek::matmul::multi_level::routines::TileSizeSelection;
-    use cubek::matmul::routine::BlueprintStrategy;
-    let strategy = match std::env::var("EX_BURN_MATMUL").unwrap_or_default().as_str() {
-        "simple_min" => Strategy::SimpleUnit(BlueprintStrategy::Inferred(SimpleUnitSelectionArgs { tile_size: TileSizeSelection::MinTileSize })),
-        "double_min" => Strategy::DoubleUnit(BlueprintStrategy::Inferred(DoubleUnitSelectionArgs { tile_size: TileSizeSelection::MinTileSize })),
-        "double_max" => Strategy::DoubleUnit(BlueprintStrategy::Inferred(DoubleUnitSelectionArgs { tile_size: TileSizeSelection::MaxTileSize })),
-        _ => Strategy::SimpleUnit(Default::default()),
-    }.into();
+    let strategy = Strategy::SimpleUnit(Default::default()).into();
     Ok(launch_ref(&strategy, &out.client, lhs, rhs, out.clone().binding(), &mut types).ok().map(|()| out))
 }

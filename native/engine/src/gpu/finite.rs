@@ -3,7 +3,8 @@
 use burn_cubecl::cubecl::prelude::*;
 
 use super::kernel::finite::mark_not_finite;
-use super::launch::{buffer, words};
+use super::launch::buffer;
+use super::layouts::words;
 use super::transfer::from_cube;
 use super::{Adapter, transfer};
 use crate::error::Result;
@@ -43,7 +44,7 @@ fn marked(values: &[Value], adapter: Adapter) -> Result<Value> {
             CubeDim::new_1d(THREADS),
             tensors,
             buffer(target),
-            words(client, &lengths),
+            words(adapter, &lengths)?,
             here.len(),
         )
     };

@@ -3,10 +3,10 @@
 use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::calculate_cube_count_elemwise;
-use cubecl::client::Client;
 use cubecl::prelude::*;
 
 use super::kernel::{fold, region};
+use super::layouts::words;
 use super::step::{Fold, Read, Region, Step, Write};
 use super::{Adapter, transfer};
 use crate::error::{Error, Result};
@@ -139,7 +139,15 @@ impl Work<'_> {
         // SAFETY: the kernel reads and writes inside of the buffers: addresses come from their shapes, and their number from the
         // results'.
         unsafe {
-            region::map_region::launch_unchecked(client, count, dim, inputs, results, words(client, &layout), region)
+            region::map_region::launch_unchecked(
+                client,
+                count,
+                dim,
+                inputs,
+                results,
+                words(self.adapter, &layout)?,
+                region,
+            )
         };
         Ok(())
     }
@@ -187,7 +195,7 @@ impl Work<'_> {
                 dim,
                 inputs,
                 buffer(output),
-                words(client, &layout),
+                words(self.adapter, &layout)?,
                 region,
                 fold,
                 lanes,
@@ -213,13 +221,6 @@ pub(super) fn counted(len: usize) -> Result<usize> {
         return Ok(len);
     }
     Err(Error::invalid("device", format!("{len} elements at once, a GPU takes {MOST} at most")))
-}
-
-/// A buffer of words known on the host.
-pub(crate) fn words(client: &Client, words: &[u32]) -> BufferArg {
-    let handle = client.create_from_slice(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>());
-    // SAFETY: it holds these words.
-    unsafe { BufferArg::from_raw_parts(handle, words.len()) }
 }
 
 /// A region's axes, those along which all operands step alike as one.

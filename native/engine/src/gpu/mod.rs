@@ -15,6 +15,7 @@ mod functions;
 mod gather;
 mod kernel;
 mod launch;
+mod layouts;
 mod lines;
 mod memory;
 mod movement;

@@ -2,7 +2,6 @@
 
 use burn_cubecl::tensor::CubeTensor;
 
-use super::Adapter;
 use super::formula::Formula;
 use super::functions::narrowing;
 use super::kernel::arg::{self, Ties};
@@ -11,6 +10,7 @@ use super::launch::{self, Operand, buffer};
 use super::lines::{Lines, Order, key, threads, words};
 use super::step::Step;
 use super::transfer::{empty, from_cube, reshaped, word};
+use super::{Adapter, layouts};
 use crate::error::Result;
 use crate::ops::Call;
 use crate::program::{ArgReduce, Direction, Extremum, Op, TieBreak};
@@ -80,7 +80,7 @@ pub(super) fn sorted(keys: CubeTensor, rows: usize, len: usize, adapter: Adapter
     while width == 1 || width < len {
         let (sorted_keys, sorted) = (empty(&ty, adapter)?, empty(&ty, adapter)?);
         let (client, count, dim) = threads(adapter, rows * len)?;
-        let layout = launch::words(client, &[(rows * len) as u32, len as u32, width as u32]);
+        let layout = layouts::words(adapter, &[(rows * len) as u32, len as u32, width as u32])?;
         // SAFETY: a thread reads within its line, and writes to the place of its element there, which is no other's.
         unsafe {
             merge::merge::launch_unchecked(
@@ -143,7 +143,7 @@ pub(super) fn best(keys: CubeTensor, rows: usize, len: usize, ties: Ties, adapte
         let ty = words(&[rows, parts]);
         let (best_keys, found) = (empty(&ty, adapter)?, empty(&ty, adapter)?);
         let (client, count, dim) = threads(adapter, rows * parts)?;
-        let layout = launch::words(client, &[(rows * parts) as u32, len as u32, parts as u32]);
+        let layout = layouts::words(adapter, &[(rows * parts) as u32, len as u32, parts as u32])?;
         // SAFETY: a thread reads within its line, and writes to its own place.
         unsafe {
             arg::best::launch_unchecked(

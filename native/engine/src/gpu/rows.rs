@@ -3,7 +3,8 @@
 use burn_cubecl::cubecl::prelude::*;
 
 use super::kernel::rows::rows_region;
-use super::launch::{buffer, words};
+use super::launch::buffer;
+use super::layouts::words;
 use super::reduce::folding;
 use super::step::{Fold, Part, RowRead, Rows};
 use super::transfer::{empty, from_cube, reshaped};
@@ -28,16 +29,22 @@ pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Op
         return Ok(None);
     }
     let tensors: Option<Vec<_>> = call.inputs.iter().map(Value::cube).collect();
-    let Some((region, tensors)) = region(attrs).zip(tensors) else { return Ok(None) };
+    let reads: Option<Vec<RowRead>> =
+        call.inputs.iter().zip(&attrs.extents).map(|(value, extent)| read(attrs, value, *extent)).collect();
+    let Some((region, tensors)) = reads.and_then(|reads| region(attrs, reads)).zip(tensors) else { return Ok(None) };
     let outputs: Vec<TensorType> = call
         .outputs
         .iter()
         .zip(&region.whole)
         .map(|(out, &whole)| TensorType::new(out.dtype, if whole { vec![rows, length] } else { vec![rows] }))
         .collect();
+    let elements = |ty: &TensorType| ty.shape.iter().product::<usize>();
+    if outputs.iter().zip(call.outputs).any(|(own, out)| elements(own) != elements(out)) {
+        return Ok(None);
+    }
     let results = outputs.iter().map(|ty| empty(ty, adapter)).collect::<Result<Vec<_>>>()?;
     let lanes = length.div_ceil(4).next_power_of_two().clamp(32, 256);
-    let layout = words(client, &[rows as u32, length as u32, 0, 0, 0]);
+    let layout = words(adapter, &[rows as u32, length as u32, 0, 0, 0])?;
     // SAFETY: a block for each row reads and writes inside of its row, and the buffers have as many rows.
     unsafe {
         rows_region::launch_unchecked(
@@ -58,7 +65,22 @@ pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Op
 /// The most blocks along one axis.
 const MOST_ROWS: usize = 65535;
 
-fn region(attrs: &Fused) -> Option<Rows> {
+/// How an operand is read; `None` where it repeats otherwise than by rows.
+fn read(attrs: &Fused, value: &Value, extent: Extent) -> Option<RowRead> {
+    let (shape, own) = (&attrs.shape, value.shape());
+    let columns = &shape[shape.len() - attrs.row_axes..];
+    match extent {
+        Extent::One => Some(RowRead::One),
+        Extent::Row => Some(RowRead::Row),
+        Extent::Whole if own == *shape => Some(RowRead::Whole),
+        Extent::Whole => {
+            let lead = own.len().checked_sub(columns.len())?;
+            (own[lead..] == *columns && own[..lead].iter().all(|&length| length == 1)).then_some(RowRead::Column)
+        }
+    }
+}
+
+fn region(attrs: &Fused, reads: Vec<RowRead>) -> Option<Rows> {
     let body = &attrs.body;
     let types = body.value_types();
     let inputs = body.inputs.len();
@@ -81,13 +103,8 @@ fn region(attrs: &Fused) -> Option<Rows> {
     let extents = extents(attrs);
     let whole: Vec<bool> = body.outputs.iter().map(|&id| extents[id] == Extent::Whole).collect();
     let single = body.outputs.iter().any(|&id| extents[id] == Extent::One);
-    let reads = attrs.extents.iter().map(|extent| match extent {
-        Extent::Whole => RowRead::Whole,
-        Extent::Row => RowRead::Row,
-        Extent::One => RowRead::One,
-    });
     let last = part(body, &numbers, &body.outputs)?;
-    (!single && !folds.is_empty()).then(|| Rows { reads: reads.collect(), folds, last, whole })
+    (!single && !folds.is_empty()).then_some(Rows { reads, folds, last, whole })
 }
 
 /// The steps from operands and folds to some values.

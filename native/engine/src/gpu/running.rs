@@ -5,12 +5,12 @@ use burn_cubecl::tensor::CubeTensor;
 use super::formula::Formula;
 use super::functions::narrowing;
 use super::kernel::scan;
-use super::launch::{self, buffer};
+use super::launch::buffer;
 use super::lines::{Lines, threads, words};
 use super::reduce::folding;
 use super::step::{Fold, Step};
 use super::transfer::empty;
-use super::{Adapter, cast};
+use super::{Adapter, cast, layouts};
 use crate::error::Result;
 use crate::ops::Call;
 use crate::program::{self, Cumulative};
@@ -71,7 +71,7 @@ fn scanned(
                 buffer(lost),
                 buffer(&total),
                 buffer(&total_lost),
-                launch::words(client, &layout),
+                layouts::words(adapter, &layout)?,
                 PART as u32,
                 exact,
                 fold,
@@ -93,7 +93,7 @@ fn scanned(
             buffer(&starts_lost),
             buffer(&running),
             buffer(&running_lost),
-            launch::words(client, &layout),
+            layouts::words(adapter, &layout)?,
             PART as u32,
             exact,
             fold,

@@ -183,6 +183,8 @@ impl Fold {
 pub(crate) enum RowRead {
     /// An element for each of the region.
     Whole,
+    /// An element for each of a row, the same ones for all rows.
+    Column,
     /// An element for each row.
     Row,
     /// One element for all.

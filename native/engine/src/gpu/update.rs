@@ -6,13 +6,13 @@ use burn_cubecl::tensor::CubeTensor;
 use super::formula::Formula;
 use super::kernel::arg::Ties;
 use super::kernel::scatter::{self, Update};
-use super::launch::{self, Operand, Work, buffer};
+use super::launch::{Operand, Work, buffer};
 use super::lines::{Order, key, threads, words};
 use super::movement::{self, strides};
 use super::reduce::settled;
 use super::step::Two;
 use super::transfer::{empty, from_cube, reshaped, word};
-use super::{Adapter, cast, order, window};
+use super::{Adapter, cast, layouts, order, window};
 use crate::error::Result;
 use crate::ops::Call;
 use crate::ops::window::window_axes;
@@ -133,7 +133,7 @@ impl Scatter<'_> {
                 buffer(&places),
                 buffer(self.updates),
                 buffer(&result),
-                launch::words(client, &layout),
+                layouts::words(adapter, &layout)?,
                 self.update,
                 same || self.len == 1,
             )

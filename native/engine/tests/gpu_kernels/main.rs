@@ -4,6 +4,8 @@
 
 mod functions;
 mod integers;
+#[path = "../tools/gpu.rs"]
+mod machine;
 mod order;
 mod running;
 mod sizes;
@@ -12,7 +14,7 @@ mod update;
 use std::sync::{Mutex, MutexGuard};
 
 use ex_burn_engine::exec;
-use ex_burn_engine::gpu::{Adapter, fallback};
+use ex_burn_engine::gpu::fallback;
 use ex_burn_engine::program::Op;
 use ex_burn_engine::{Device, TensorType, Type, Value};
 
@@ -25,12 +27,7 @@ struct Gpu {
 }
 
 fn gpu() -> Option<Gpu> {
-    let adapter = Adapter::all().into_iter().next();
-    let required = std::env::var("EX_BURN_TEST_DEVICE").is_ok_and(|device| device == "gpu");
-    assert!(adapter.is_some() || !required, "no GPU was found");
-    if adapter.is_none() {
-        eprintln!("no GPU: nothing was tested");
-    }
+    let adapter = machine::adapter();
     let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     adapter.map(|adapter| Gpu { device: Device::Gpu(adapter), _turn: turn })
 }

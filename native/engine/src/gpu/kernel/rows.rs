@@ -7,7 +7,7 @@ use cubecl::prelude::*;
 use super::apply;
 use super::fold::together;
 use super::region::{COUNT, FOLDED, ZERO, step};
-use crate::gpu::step::{RowRead, Rows, Step};
+use crate::gpu::step::{Part, RowRead, Rows};
 
 /// Each block computes a row of the results that have an element for each of the region, and an element of those that have
 /// one for each row.
@@ -36,7 +36,7 @@ pub(crate) fn rows_region(
                     row,
                     k,
                     comptime!(rows.clone()),
-                    comptime!(rows.folds[i].0.steps.clone()),
+                    comptime!(rows.folds[i].0.clone()),
                 );
                 let x = *values.index(comptime!(rows.folds[i].0.results[0]));
                 sum = apply::two(sum, x, layout[ZERO], comptime!(rows.folds[i].1.function));
@@ -48,7 +48,7 @@ pub(crate) fn rows_region(
         let mut k = lane;
         while k < length {
             let values =
-                values(operands, &folds, layout, row, k, comptime!(rows.clone()), comptime!(rows.last.steps.clone()));
+                values(operands, &folds, layout, row, k, comptime!(rows.clone()), comptime!(rows.last.clone()));
             #[unroll]
             for i in 0..rows.last.results.len() {
                 let result = *values.index(comptime!(rows.last.results[i]));
@@ -73,7 +73,7 @@ fn values(
     row: u32,
     k: u32,
     #[comptime] rows: Rows,
-    #[comptime] steps: Vec<Step>,
+    #[comptime] part: Part,
 ) -> Sequence<u32> {
     let mut values = Sequence::<u32>::new();
     let number = row * layout[FOLDED] + k;
@@ -82,6 +82,7 @@ fn values(
         let operand = operands.index(i);
         let at = match comptime!(rows.reads[i]) {
             RowRead::Whole => number,
+            RowRead::Column => k,
             RowRead::Row => row,
             RowRead::One => 0u32.runtime(),
         };
@@ -97,8 +98,8 @@ fn values(
     }
     let places = Sequence::<u32>::new();
     #[unroll]
-    for i in 0..steps.len() {
-        let value = step(operands, &values, &places, number, layout[ZERO], comptime!(steps[i]), 0usize);
+    for i in 0..part.steps.len() {
+        let value = step(operands, &values, &places, number, layout[ZERO], comptime!(part.steps[i]), 0usize);
         values.push(value);
     }
     values
