@@ -103,7 +103,12 @@ defmodule ExBurn.Device do
          {:ok, kind} <- Map.fetch(@kinds, kind) do
       {kind, String.to_integer(index)}
     else
-      _ -> Enum.find([:auto, :cpu, :gpu, :cuda, :vulkan, :metal], text, &(Atom.to_string(&1) == text))
+      _ ->
+        Enum.find(
+          [:auto, :cpu, :gpu, :cuda, :vulkan, :metal],
+          text,
+          &(Atom.to_string(&1) == text)
+        )
     end
   end
 
