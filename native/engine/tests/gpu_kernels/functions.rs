@@ -11,6 +11,10 @@ fn units(found: f64, exact: f64) -> f64 {
     if found.is_nan() && exact.is_nan() || found == f64::from(exact_single) {
         return 0.0;
     }
+    // A GPU may take 0 for what is below the least normal number.
+    if found == 0.0 && exact.abs() < f64::from(f32::MIN_POSITIVE) {
+        return 0.0;
+    }
     let size = exact.abs().max(f64::from(f32::MIN_POSITIVE));
     let unit = 2f64.powi(size.log2().floor() as i32 - 23);
     let apart = (found - exact).abs() / unit;
