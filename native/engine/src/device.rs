@@ -28,10 +28,11 @@ pub enum Device {
 impl Device {
     /// Every device that this build finds: the CPU, then the GPUs by CUDA, then those by wgpu, those of software last.
     pub fn all() -> Vec<Device> {
-        let mut all = vec![Device::Cpu];
         #[cfg(feature = "gpu")]
-        all.extend(crate::gpu::Adapter::all().into_iter().map(Device::Gpu));
-        all
+        let gpus = crate::gpu::Adapter::all().into_iter().map(Device::Gpu);
+        #[cfg(not(feature = "gpu"))]
+        let gpus = [];
+        [Device::Cpu].into_iter().chain(gpus).collect()
     }
 
     /// The device of this kind and number among its kind.
