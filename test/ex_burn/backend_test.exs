@@ -37,6 +37,28 @@ defmodule ExBurn.BackendTest do
     end
   end
 
+  test "functions of f64 are within a unit of the last place of the C library's, which the BEAM calls" do
+    functions =
+      ~w(exp log cos sin tan cosh sinh tanh acos asin atan acosh asinh atanh sqrt erf erfc)a
+
+    xs = for i <- 1..2000, x <- [i / 2001, 1 + i / 700, i * 1.0e5], do: x
+
+    for function <- functions,
+        inside = Enum.filter(xs, &defined?(function, &1)),
+        ys = Nx.to_flat_list(apply(Nx, function, [Nx.tensor(inside, type: :f64)])),
+        {x, y} <- Enum.zip(inside, ys) do
+      want = apply(:math, function, [x])
+      assert abs(y - want) <= abs(want) * 2.0 ** -52, "#{function}(#{x}) is #{want}, got #{y}"
+    end
+  end
+
+  defp defined?(function, x) do
+    apply(:math, function, [x])
+    true
+  rescue
+    ArithmeticError -> false
+  end
+
   test "operands of other backends are accepted" do
     binary = Nx.tensor([1.0, 2.0], backend: Nx.BinaryBackend)
     assert Nx.add(Nx.tensor([1.0, 2.0]), binary) |> Nx.to_flat_list() == [2.0, 4.0]

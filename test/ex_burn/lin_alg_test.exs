@@ -50,6 +50,15 @@ defmodule ExBurn.LinAlgTest do
     end
   end
 
+  test "QR factors of triangular matrices without a threshold" do
+    for type <- [:f32, :f64], shape <- [{3, 3}, {5, 2}, {40, 7}] do
+      t = Nx.add(Nx.triu(Nx.iota(shape, type: type)), Nx.eye(shape, type: type))
+      {q, r} = LinAlg.qr(Nx.backend_copy(t, ExBurn.Backend), eps: 0.0)
+      assert_close(Nx.dot(q, r), t)
+      assert_close(Nx.dot(LinAlg.adjoint(q), q), Nx.eye(Nx.axis_size(q, 1), type: type))
+    end
+  end
+
   test "eigenvalues and eigenvectors are those of Nx's definition, but for the signs of vectors" do
     for shape <- @square do
       assert_same(

@@ -3,7 +3,9 @@
 mod tools;
 
 use ex_burn_engine::exec::{Executable, Outcome};
-use ex_burn_engine::program::{Binary, Callback, Cond, Constant, CustomReduce, Instruction, Op, Program, Unary, While};
+use ex_burn_engine::program::{
+    Binary, Callback, Cond, Constant, CustomReduce, Extent, Fused, Instruction, Op, Program, Unary, While,
+};
 use ex_burn_engine::{Device, Error, Result, TensorType, Type, Value};
 use tools::*;
 
@@ -175,4 +177,25 @@ fn effects_are_seen_through_programs_inside() {
     assert!(countdown().has_effect() && choice().has_effect());
     let calm = While { condition: above(1, 1.0, vec![]), body: program(1, vec![], &[0]) };
     assert!(!Op::While(calm).has_effect());
+}
+
+#[test]
+fn programs_of_a_damaged_file_are_refused() {
+    let refused = |program: &Program| program.check().expect_err("it can't run").to_string();
+    let short = step(Op::Constant(Constant { bytes: vec![0; 4] }), &[]);
+    assert!(refused(&program(0, vec![short], &[0])).contains("has 4 bytes, an element has 8"));
+
+    let line = ty(Type::F64, &[3]);
+    let negate = Instruction { op: Op::Unary(Unary::Negate), inputs: vec![0], outputs: vec![line.clone()] };
+    let body = Program { inputs: vec![line.clone()], instructions: vec![negate], outputs: vec![1] };
+    let region = |shape: &[usize], extent: Extent| {
+        let (shape, extents, patterns) = (shape.to_vec(), vec![extent], vec![]);
+        let op = Op::Fused(Fused { shape, row_axes: 1, extents, patterns, body: body.clone() });
+        let fused = Instruction { op, inputs: vec![0], outputs: vec![line.clone()] };
+        Program { inputs: vec![line.clone()], instructions: vec![fused], outputs: vec![1] }
+    };
+    assert_eq!(region(&[3], Extent::Whole).check(), Ok(()));
+    for wrong in [region(&[4], Extent::Whole), region(&[3], Extent::Row), region(&[3], Extent::One)] {
+        assert!(refused(&wrong).contains("f64[3] has not its extent in"));
+    }
 }

@@ -1,7 +1,11 @@
 //! Functions of one or two complex numbers that num-complex lacks or answers with NaN where a limit exists.
 
+use std::f64::consts::LN_2;
+
 use num_complex::Complex64;
 use num_traits::Zero;
+
+use super::special::ln_1p;
 
 /// The principal square root. W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987): exact zeros, no overflow
 /// between operand and result, and the limits of C99's annex G for infinite parts.
@@ -73,6 +77,40 @@ pub(crate) fn asinh(z: Complex64) -> Complex64 {
     Complex64::new(re.asinh(), z.im.atan2(below.re * above.re - below.im * above.im))
 }
 
+/// The principal inverse of the hyperbolic tangent, ln((1 + z) / (1 - z)) / 2: the logarithm of 1 plus what the quotient of
+/// the sizes is more than that, since the digits of 1 + z are lost where z is small.
+pub(crate) fn atanh(z: Complex64) -> Complex64 {
+    // Closer to 1, the square of the distance may be 0.
+    const CLOSE: f64 = 1e-100;
+    if !z.is_finite() {
+        return z.atanh();
+    }
+    let re = z.re.abs();
+    let distance = (1.0 - re).hypot(z.im);
+    let ln = if distance < CLOSE { 2.0 * (LN_2 - distance.ln()) } else { ln_1p(4.0 * (re / distance) / distance) };
+    let im = z.im.atan2(((1.0 - re) * (1.0 + re) - z.im * z.im) / 2.0) / 2.0;
+    Complex64::new((ln / 4.0).copysign(z.re), im)
+}
+
+/// The principal inverse of the tangent.
+pub(crate) fn atan(z: Complex64) -> Complex64 {
+    if !z.is_finite() {
+        return z.atan();
+    }
+    let turned = atanh(Complex64::new(-z.im, z.re));
+    Complex64::new(turned.im, -turned.re)
+}
+
+/// The principal logarithm of 1 + z, which keeps the digits of a small z.
+pub(crate) fn log1p(z: Complex64) -> Complex64 {
+    if z.norm() < 0.5 {
+        let square = z.re * (2.0 + z.re) + z.im * z.im;
+        Complex64::new(ln_1p(square) / 2.0, z.im.atan2(1.0 + z.re))
+    } else {
+        (z + 1.0).ln()
+    }
+}
+
 /// R. L. Smith, "Algorithm 116: Complex division", Communications of the ACM 5 (1962): no overflow where the quotient has
 /// none.
 pub(crate) fn divide(a: Complex64, b: Complex64) -> Complex64 {
@@ -126,7 +164,7 @@ mod tests {
 
     #[test]
     fn inverses_keep_their_digits() {
-        let cases: [Case; 12] = [
+        let cases: [Case; 21] = [
             (acos, [208.96542810600064, -133.52285551656325], [0.5685865684576246, 6.206500259311781]),
             (acos, [-1e-09, 2e-09], [1.5707963277948966, -2e-09]),
             (acos, [-63216.3163135501, -64.59067230563583], [3.140570913418841, 11.747465418807097]),
@@ -139,6 +177,15 @@ mod tests {
             (asinh, [208.96542810600064, -133.52285551656325], [6.206503675595804, -0.5685791902340727]),
             (asinh, [-1e-09, 2e-09], [-1e-09, 2.0000000000000005e-09]),
             (asinh, [-63216.3163135501, -64.59067230563583], [-11.747465418932213, -0.001021740170696513]),
+            (atanh, [-1e-09, 2e-09], [-9.999999999999999e-10, 2e-09]),
+            (atanh, [208.96542810600064, -133.52285551656325], [0.0033980905204587103, -1.5686250218447721]),
+            (atanh, [1.000000001, 2e-09], [10.305847022620616, 1.0172219849459252]),
+            (atanh, [1.0, 1e-200], [230.60508288968455, std::f64::consts::FRAC_PI_4]),
+            (atanh, [-1e300, 1e10], [-1e-300, std::f64::consts::FRAC_PI_2]),
+            (atan, [-1e-09, 2e-09], [-1.0000000000000003e-09, 2.0000000000000005e-09]),
+            (atan, [208.96542810600064, -133.52285551656325], [1.567398230392623, -0.002171261630639661]),
+            (log1p, [-1e-09, 2e-09], [-9.999999985e-10, 2.000000002e-09]),
+            (log1p, [0.25, -0.125], [0.2281187167407938, -0.09966865249116202]),
         ];
         for (i, (f, [re, im], [want_re, want_im])) in cases.into_iter().enumerate() {
             let (got, want) = (f(of(re, im)), of(want_re, want_im));
@@ -155,6 +202,8 @@ mod tests {
             assert_eq!(asin(of(2.0, side)), of(angle / 2.0, sign * size));
             assert_eq!(acosh(of(-2.0, side)), of(size, sign * angle));
             assert_eq!(asinh(of(side, 2.0)), of(sign * size, angle / 2.0));
+            assert_eq!(atanh(of(2.0, side)), of(3f64.ln() / 2.0, sign * angle / 2.0));
+            assert_eq!(atan(of(side, 2.0)), of(sign * angle / 2.0, 3f64.ln() / 2.0));
         }
     }
 

@@ -14,6 +14,16 @@ pub(crate) fn exp(z: Complex64) -> Complex64 {
     if z.re > LARGE && z.is_finite() { in_halves(z, 1.0) } else { z.exp() }
 }
 
+/// e^z - 1, which keeps the digits of a small z.
+pub(crate) fn expm1(z: Complex64) -> Complex64 {
+    if z.norm() < 1.0 {
+        let half = (z.im / 2.0).sin();
+        Complex64::new(z.re.exp_m1() * z.im.cos() - 2.0 * half * half, z.re.exp() * z.im.sin())
+    } else {
+        exp(z) - 1.0
+    }
+}
+
 /// The hyperbolic sine.
 pub(crate) fn sinh(z: Complex64) -> Complex64 {
     match z {
@@ -79,4 +89,24 @@ fn turned(z: Complex64) -> Complex64 {
 /// -i z
 fn turned_back(z: Complex64) -> Complex64 {
     Complex64::new(z.im, -z.re)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_numbers_keep_their_digits() {
+        // As mpmath has them, with 300 bits.
+        let cases = [
+            ([-1e-09, 2e-09], [-1.0000000015e-09, 1.9999999980000002e-09]),
+            ([1e-300, 0.0], [1e-300, 0.0]),
+            ([0.25, -0.125], [0.2740070231007443, -0.16008552648540006]),
+            ([-0.3, 1e-09], [-0.2591817793182821, 7.40818220681718e-10]),
+        ];
+        for ([re, im], [want_re, want_im]) in cases {
+            let (got, want) = (expm1(Complex64::new(re, im)), Complex64::new(want_re, want_im));
+            assert!((got - want).norm() <= 1e-15 * want.norm(), "{got}, should be {want}");
+        }
+    }
 }

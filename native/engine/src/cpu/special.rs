@@ -1,9 +1,10 @@
 //! Functions of one real number that the standard library lacks or computes badly.
 
-use std::f64::consts::LN_2;
-
 // Of the platform's C library, which the standard library links anyway and the BEAM takes its functions from.
 unsafe extern "C" {
+    /// The y from 0 with cosh(y) = x. The standard library's loses digits near 1 and overflows.
+    pub(crate) safe fn acosh(x: f64) -> f64;
+
     /// The y with sinh(y) = x. The standard library's overflows.
     pub(crate) safe fn asinh(x: f64) -> f64;
 
@@ -27,20 +28,6 @@ pub(crate) fn ln_1p(x: f64) -> f64 {
         sum.ln()
     } else {
         sum.ln() - ((sum - 1.0) - x) / sum
-    }
-}
-
-/// The y from 0 with cosh(y) = x, ln(x + sqrt(x^2 - 1)), in the form that keeps the digits of `x`: near 1 by the distance
-/// from 1, in the middle by the distance of the root from x, far away, where the square may overflow, without the root.
-/// NaN below 1.
-pub(crate) fn acosh(x: f64) -> f64 {
-    const FAR: f64 = (1u32 << 28) as f64;
-    let above = x - 1.0;
-    match x {
-        ..1.0 => f64::NAN,
-        ..2.0 => (above + (above * (above + 2.0)).sqrt()).ln_1p(),
-        ..FAR => (2.0 * x - 1.0 / (x + (x * x - 1.0).sqrt())).ln(),
-        _ => x.ln() + LN_2,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Refuses programs that no executor could run.
 
-use super::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
+use super::{CustomReduce, CustomWindowReduce, Extent, Instruction, Op, Program};
 use crate::error::{Error, Result};
 use crate::types::TensorType;
 
@@ -83,6 +83,13 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
             }
             Ok(())
         }
+        Op::Constant(constant) => {
+            let size = outputs.first().map_or(0, |out| out.dtype.size());
+            match constant.bytes.len() == size {
+                true => Ok(()),
+                false => Err(Error::invalid(op, format!("has {} bytes, an element has {size}", constant.bytes.len()))),
+            }
+        }
         Op::Hook(_) => expect_count(&op, "a hook answers", outputs.len(), 0),
         Op::CustomGrad(g) => {
             expect_count(&op, "the backward program answers", g.backward.outputs.len(), g.inputs)?;
@@ -115,13 +122,27 @@ fn check_signature(instruction: &Instruction, types: &[&TensorType]) -> Result<(
             expect_types(&op, "its region takes", fused.body.inputs.iter(), &operands)?;
             expect_types(&op, "its region answers", fused.body.output_types().iter(), &outputs)?;
             expect_count(&op, "its region knows the extents of", fused.extents.len(), operands.len())?;
-            match fused.row_axes <= fused.shape.len() {
-                true => Ok(()),
-                false => Err(Error::invalid(op, "its rows have more axes than the region")),
+            let Some(rows) = fused.shape.len().checked_sub(fused.row_axes) else {
+                return Err(Error::invalid(op, "its rows have more axes than the region"));
+            };
+            let fits = |(ty, extent): (&&TensorType, &Extent)| match extent {
+                Extent::Whole => is_broadcast(&ty.shape, &fused.shape),
+                Extent::Row => ty.checked_len() == TensorType::new(ty.dtype, &fused.shape[..rows]).checked_len(),
+                Extent::One => ty.checked_len() == Some(1),
+            };
+            match operands.iter().zip(&fused.extents).find(|operand| !fits(*operand)) {
+                None => Ok(()),
+                Some((ty, _)) => Err(Error::invalid(op, format!("{ty} has not its extent in {:?}", fused.shape))),
             }
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a tensor of the shape `from` can be repeated to `to`.
+fn is_broadcast(from: &[usize], to: &[usize]) -> bool {
+    let fits = |(&from, &to): (&usize, &usize)| from == to || from == 1;
+    from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(fits)
 }
 
 /// The types of parts of values that are cut in `blocks` along these axes.

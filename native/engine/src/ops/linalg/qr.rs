@@ -49,7 +49,8 @@ fn mirror<F: Field>(x: &[F], eps: f64) -> Option<Vec<F>> {
     let x: Vec<F> = x.iter().map(|x| x.times(scale)).collect();
     let below = square(&x[1..]);
     let norm = (below + x[0].magnitude().powi(2)).sqrt();
-    if norm == 0.0 || (!F::COMPLEX && below / scale / scale < eps) {
+    let on_axis = below == 0.0 && x[0].re() > 0.0;
+    if norm == 0.0 || (!F::COMPLEX && (on_axis || below / scale / scale < eps)) {
         return None;
     }
     let mut v = x.clone();

@@ -2,8 +2,8 @@
 
 use num_complex::{Complex, Complex64};
 
-use crate::cpu::complex::{acos, acosh, asin, asinh, cbrt, divide, sqrt};
-use crate::cpu::hyperbolic::{cos, cosh, exp, sigmoid, sin, sinh, tan, tanh};
+use crate::cpu::complex::{acos, acosh, asin, asinh, atan, atanh, cbrt, divide, log1p, sqrt};
+use crate::cpu::hyperbolic::{cos, cosh, exp, expm1, sigmoid, sin, sinh, tan, tanh};
 use crate::cpu::{self, Cell, for_complex};
 use crate::error::Result;
 use crate::ops::{cast, unsupported};
@@ -35,16 +35,16 @@ fn function(op: Unary) -> Option<fn(Complex64) -> Complex64> {
         Unary::Acosh => acosh,
         Unary::Asin => asin,
         Unary::Asinh => asinh,
-        Unary::Atan => Complex::atan,
-        Unary::Atanh => Complex::atanh,
+        Unary::Atan => atan,
+        Unary::Atanh => atanh,
         Unary::Cbrt => cbrt,
         Unary::Conjugate => |z| z.conj(),
         Unary::Cos => cos,
         Unary::Cosh => cosh,
         Unary::Exp => exp,
-        Unary::Expm1 => |z| exp(z) - 1.0,
+        Unary::Expm1 => expm1,
         Unary::Log => Complex::ln,
-        Unary::Log1p => |z| (z + 1.0).ln(),
+        Unary::Log1p => log1p,
         Unary::Negate => |z| -z,
         Unary::Rsqrt => |z| divide(Complex::ONE, sqrt(z)),
         Unary::Sign => direction,

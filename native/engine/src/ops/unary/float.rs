@@ -44,7 +44,7 @@ pub(super) fn kernel(op: Unary, dtype: Type) -> Option<Kernel> {
 fn standard(op: Unary) -> Option<fn(f64) -> f64> {
     Some(match op {
         Unary::Acos => f64::acos,
-        Unary::Acosh => special::acosh,
+        Unary::Acosh => |x| special::acosh(x),
         Unary::Asin => f64::asin,
         Unary::Asinh => |x| special::asinh(x),
         Unary::Atan => f64::atan,
