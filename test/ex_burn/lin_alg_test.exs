@@ -39,6 +39,23 @@ defmodule ExBurn.LinAlgTest do
     end
   end
 
+  test "LU factors of singular matrices, whose pivots are 0" do
+    for n <- [3, 33, 70], type <- [:f32, :f64, :c64] do
+      zeros = Nx.broadcast(Nx.tensor(0, type: type), {n, n})
+      first = Nx.put_slice(random({n, n}, :f64), [0, 0], Nx.broadcast(0.0, {n, 1}))
+
+      for t <- [zeros, Nx.as_type(first, type)] do
+        t = Nx.backend_copy(t, ExBurn.Backend)
+        {p, l, u} = LinAlg.lu(t)
+        off = Nx.subtract(p |> Nx.dot(l) |> Nx.dot(u), t) |> Nx.abs() |> Nx.reduce_max()
+        assert Nx.to_number(off) < 1.0e-5
+        assert Nx.to_number(Nx.reduce_max(Nx.abs(l))) < 1.5
+        assert on_binary(LinAlg.determinant(t)) == on_binary(Nx.tensor(0, type: type))
+        assert_raise ArgumentError, fn -> LinAlg.solve(t, t) end
+      end
+    end
+  end
+
   test "Cholesky factors are those of Nx's definition" do
     for shape <- @square,
         do: assert_same(&LinAlg.cholesky/1, [positive_definite(shape)], 1.0e-8)

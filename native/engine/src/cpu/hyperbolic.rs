@@ -14,9 +14,9 @@ pub(crate) fn exp(z: Complex64) -> Complex64 {
     if z.re > LARGE && z.is_finite() { in_halves(z, 1.0) } else { z.exp() }
 }
 
-/// e^z - 1, which keeps the digits of a small z.
+/// e^z - 1, which keeps its digits where e^z is near 1.
 pub(crate) fn expm1(z: Complex64) -> Complex64 {
-    if z.norm() < 1.0 {
+    if z.re.abs() < 1.0 {
         let half = (z.im / 2.0).sin();
         Complex64::new(z.re.exp_m1() * z.im.cos() - 2.0 * half * half, z.re.exp() * z.im.sin())
     } else {
@@ -103,6 +103,7 @@ mod tests {
             ([1e-300, 0.0], [1e-300, 0.0]),
             ([0.25, -0.125], [0.2740070231007443, -0.16008552648540006]),
             ([-0.3, 1e-09], [-0.2591817793182821, 7.40818220681718e-10]),
+            ([0.0013533530485748033, 62.84570834097558], [0.0012581565511146193, 0.013873589052712543]),
         ];
         for ([re, im], [want_re, want_im]) in cases {
             let (got, want) = (expm1(Complex64::new(re, im)), Complex64::new(want_re, want_im));

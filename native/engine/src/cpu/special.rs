@@ -38,7 +38,7 @@ pub(crate) fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { e / (1.0 + e) } else { (1.0 + e).recip() }
 }
 
-/// The x with erf(x) = y by the polynomials that Nx defines it by, which are good to 8 digits; infinite at -1 and 1, NaN
+/// The x with erf(x) = y by the polynomials that Nx defines it by, which are good to 7 digits; infinite at -1 and 1, NaN
 /// beyond.
 ///
 /// M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade Edition (2011).

@@ -44,6 +44,10 @@ impl<F: Field> Lu<F> {
         let lu = a.partial_piv_lu();
         let (l, u) = (lu.L(), lu.U());
         let packed = Mat::from_fn(n, n, |i, j| if i > j { l[(i, j)] } else { u[(i, j)] });
+        // The crate divides by a pivot of 0 too.
+        if !is_finite(packed.as_ref()) {
+            return Self::by_columns(a, |x| x);
+        }
         Self { packed, rows: lu.P().arrays().0.to_vec() }
     }
 
