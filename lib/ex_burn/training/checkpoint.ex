@@ -20,6 +20,8 @@ defmodule ExBurn.Training.Checkpoint do
   @format "1"
   @compared [:batch_size, :shuffle, :seed, :accumulate_gradients, :clip_norm, :clip_value] ++
               [:weight_decay]
+  # Where in an epoch a run is, as the native loop names it.
+  @means [:sums, :samples, :batches, :skipped]
 
   @typedoc "`:means` is where in an epoch it is, as the native loop says it, or `nil` after one."
   @type snapshot :: %{
@@ -170,7 +172,7 @@ defmodule ExBurn.Training.Checkpoint do
   end
 
   defp means(%{"means" => %{} = means}),
-    do: Map.new(means, fn {name, value} -> {String.to_existing_atom(name), value} end)
+    do: Map.new(@means, &{&1, Map.fetch!(means, Atom.to_string(&1))})
 
   defp means(_contents), do: nil
 
