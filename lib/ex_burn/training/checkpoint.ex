@@ -5,21 +5,30 @@ defmodule ExBurn.Training.Checkpoint do
 
   A checkpoint holds all parameters and states (running statistics, keys of dropout), the optimizer's memory and steps, the
   number of the epoch, how many of its batches are done with the sums of their losses, and the history. The order of the rows
-  depends on the seed and the epoch's number, the learning rate on the schedule and the history, so a run that goes on from a checkpoint ends with the same bits as one that was not
-  interrupted, on the same device. It must be given the same model, data and options; those that can be compared are.
+  depends on the seed and the epoch's number, the learning rate on the schedule and the history, so a run that goes on from a
+  checkpoint ends with the same bits as one that was not interrupted, on the same device. It must be given the same model,
+  data and options, but for `:epochs`, `:verbose` and `:callbacks`; those that can be compared are, which functions and data
+  can't.
 
   Files are written beside their place and renamed, so they are whole or not there. A file that was cut short later, or is
   no checkpoint, is passed over when a directory is searched for the newest one.
   """
 
-  alias ExBurn.{Backend, Error, Model, NIF, Type}
+  alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
   alias ExBurn.Model.State
   alias ExBurn.Training.{History, Job, Metric, Optimizer}
   alias Nx.Tensor, as: T
 
   @format "1"
   @compared [:batch_size, :shuffle, :seed, :accumulate_gradients, :clip_norm, :clip_value] ++
-              [:weight_decay]
+              [
+                :weight_decay,
+                :class_weights,
+                :nan,
+                :gradients,
+                :gradient_checkpointing,
+                :lr_schedule
+              ]
   # Where in an epoch a run is, as the native loop names it.
   @means [:sums, :samples, :batches, :skipped]
 
@@ -141,9 +150,18 @@ defmodule ExBurn.Training.Checkpoint do
         nil -> :pair
       end
 
-    settings = options |> Map.take(@compared) |> Map.put(:optimizer, optimizer)
-    Map.new(settings, fn {name, value} -> {Atom.to_string(name), inspect(value)} end)
+    settings =
+      model
+      |> Map.take([:loss, :learning_rate])
+      |> Map.merge(Map.take(options, @compared))
+      |> Map.put(:optimizer, optimizer)
+
+    Map.new(settings, fn {name, value} -> {Atom.to_string(name), text(value)} end)
   end
+
+  defp text({:warmup, epochs, schedule}), do: "{:warmup, #{epochs}, #{text(schedule)}}"
+  defp text(function) when is_function(function), do: "a function"
+  defp text(value), do: inspect(value, limit: :infinity)
 
   @doc """
   The model and the options of a run that goes on from `options.resume`, or of a new run.
@@ -192,6 +210,7 @@ defmodule ExBurn.Training.Checkpoint do
   @spec restore(Model.t(), Path.t()) :: {Model.t(), History.t()}
   def restore(model, path) do
     Model.expect!(model, :restore)
+    Options.check!(is_binary(path), :restore, :path, path, "a directory or a checkpoint")
 
     with {:ok, path} <- newest(path),
          {:ok, contents} <- read(path) do
@@ -254,7 +273,8 @@ defmodule ExBurn.Training.Checkpoint do
   end
 
   defp compare!(now, before, path) do
-    for {name, value} <- now, before[name] != value do
+    # Older versions wrote fewer.
+    for {name, value} <- now, is_map_key(before, name), before[name] != value do
       raise Error,
         op: :fit,
         reason:
