@@ -96,6 +96,9 @@ defmodule ExBurn.Training.Failure do
       nil ->
         details
 
+      :none ->
+        say(details, "; the outputs of all layers are finite, look at the targets and the loss")
+
       layer ->
         details
         |> Map.put(:layer, layer)
