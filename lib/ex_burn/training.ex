@@ -136,7 +136,7 @@ defmodule ExBurn.Training do
   def fit_with_progress(model, data, opts \\ []) do
     Model.expect!(model, :fit_with_progress)
     options = Options.fit!(opts, model.seed)
-    Update.check!(model, options)
+    if options.lr_schedule, do: Update.no_rate!(model.optimizer, "lr_schedule:", :fit)
     model = Model.to_device(model, options.device || model.device)
     {model, options} = Checkpoint.resume!(model, options)
     model = struct!(model, Map.take(options, [:class_weights, :gradients]))
@@ -152,6 +152,7 @@ defmodule ExBurn.Training do
   ## Options
 
     * `:batch_size` - (positive integer) rows taken at once of `{x, y}`. Defaults to `32`
+    * `:class_weights` - as for `fit/3`; without them the loss differs from the `:val_loss` of a run that has them
 
   ## Examples
 
