@@ -16,19 +16,11 @@ defmodule ExBurn.Training.Checkpoint do
 
   alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
   alias ExBurn.Model.State
-  alias ExBurn.Training.{History, Job, Metric, Optimizer}
+  alias ExBurn.Training.Checkpoint.Settings
+  alias ExBurn.Training.{History, Job, Metric}
   alias Nx.Tensor, as: T
 
   @format "1"
-  @compared [:batch_size, :shuffle, :seed, :accumulate_gradients, :clip_norm, :clip_value] ++
-              [
-                :weight_decay,
-                :class_weights,
-                :nan,
-                :gradients,
-                :gradient_checkpointing,
-                :lr_schedule
-              ]
   # Where in an epoch a run is, as the native loop names it.
   @means [:sums, :samples, :batches, :skipped]
 
@@ -104,7 +96,7 @@ defmodule ExBurn.Training.Checkpoint do
     about = %{
       "history" => Enum.map(history, &as_text/1),
       "means" => means && Map.new(means, fn {name, v} -> {Atom.to_string(name), v} end),
-      "settings" => settings(model, options),
+      "settings" => Settings.of(model, options),
       "count" => count,
       "slots" => Enum.map(slots, &length/1)
     }
@@ -141,28 +133,6 @@ defmodule ExBurn.Training.Checkpoint do
   defp number("neg_infinity"), do: :neg_infinity
   defp number(number), do: number
 
-  # As text. Functions have none that could be compared with another VM's.
-  defp settings(model, options) do
-    optimizer =
-      case Optimizer.fetch!(model.optimizer, :fit) do
-        # The order of a map's keys differs from VM to VM.
-        {name, values} -> {name, Enum.sort(values)}
-        nil -> :pair
-      end
-
-    settings =
-      model
-      |> Map.take([:loss, :learning_rate])
-      |> Map.merge(Map.take(options, @compared))
-      |> Map.put(:optimizer, optimizer)
-
-    Map.new(settings, fn {name, value} -> {Atom.to_string(name), text(value)} end)
-  end
-
-  defp text({:warmup, epochs, schedule}), do: "{:warmup, #{epochs}, #{text(schedule)}}"
-  defp text(function) when is_function(function), do: "a function"
-  defp text(value), do: inspect(value, limit: :infinity)
-
   @doc """
   The model and the options of a run that goes on from `options.resume`, or of a new run.
 
@@ -174,7 +144,7 @@ defmodule ExBurn.Training.Checkpoint do
   def resume!(model, %{resume: path} = options) do
     with {:ok, path} <- newest(path),
          {:ok, contents} <- read(path) do
-      compare!(settings(model, options), contents["settings"], path)
+      Settings.compare!(Settings.of(model, options), contents["settings"], path)
       {model, history} = put!(model, path, contents, :fit)
       more = %{first_epoch: length(history) + 1, history: history, means: means(contents)}
       {model, Map.merge(options, more)}
@@ -267,19 +237,17 @@ defmodule ExBurn.Training.Checkpoint do
           do:
             for(j <- 0..(length - 1)//1, do: ref!(about.tensors, "optimizer.#{i}.#{j}", path, op))
 
-    model = Model.update_params(model, given)
+    model = update_params(model, given, path, op)
     history = Enum.map(about["history"], &entry(&1, model))
     {Job.put_optimizer_state(model, {about["count"], slots}), history}
   end
 
-  defp compare!(now, before, path) do
-    # Older versions wrote fewer.
-    for {name, value} <- now, is_map_key(before, name), before[name] != value do
-      raise Error,
-        op: :fit,
-        reason:
-          "resume: #{path} was written with #{name}: #{before[name]}, now it is #{value}; give the same, or start anew without resume:"
-    end
+  defp update_params(model, given, path, op) do
+    Model.update_params(model, given)
+  rescue
+    error in Error ->
+      reason = "resume: #{path}: #{error.reason}; it is of another model"
+      reraise %Error{op: op, reason: reason}, __STACKTRACE__
   end
 
   defp ref!(tensors, name, path, op) do

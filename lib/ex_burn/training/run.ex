@@ -186,7 +186,7 @@ defmodule ExBurn.Training.Run do
     error = Error.from_native(failure)
 
     case Error.unwrap!(NIF.train_failure(run.handle)) do
-      nil -> raise error
+      nil -> raise Failure.of_parameter(error, run.model)
       step -> raise Failure.of_step(error, step, run.model, run.batches ++ Map.keys(run.steps))
     end
   end

@@ -150,6 +150,12 @@ defmodule ExBurn.Training.CheckpointTest do
            "was written with lr_schedule: nil, now it is {:warmup, 2, {:linear, 0.1, 0.0}}"},
           {%{model() | learning_rate: 0.01}, [],
            "was written with learning_rate: 0.02, now it is 0.01"},
+          {Model.Freeze.freeze(model(), "dense_1"), [],
+           ~s(was written with frozen: [], now it is ["dense_1.bias", "dense_1.kernel"])},
+          {Model.compile("x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(7),
+             loss: :mse,
+             learning_rate: 0.02
+           ), [], "dense_0.bias has shape {5}, expected {7}; it is of another model"},
           {%{model() | loss: :mae}, [], "was written with loss: :mse, now it is :mae"},
           {model(:sgd), [], "was written with optimizer: {:adam,"},
           {Model.compile(Axon.dense(Axon.input("x", shape: {nil, 3}), 1, name: "other"),

@@ -69,6 +69,21 @@ defmodule ExBurn.Training.FailureTest do
     end
   end
 
+  test "a last step that goes too far is taken back, and the parameter named" do
+    opts = [epochs: 1, batch_size: 12, verbose: false]
+    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(1, name: "line")
+    model = Model.compile(axon, loss: :mse, optimizer: :sgd, learning_rate: 1.0e308)
+    error = assert_raise Error, fn -> Training.fit(model, {x(), y()}, opts) end
+
+    message =
+      ~r/^fit: the parameter line.bias is -?inf at epoch 1, step 1; the step went too far$/
+
+    assert Exception.message(error) =~ message
+    assert %{parameter: "line.bias", layer: "line", model: left} = error.details
+    assert bits(left) == bits(model)
+    assert bits(Training.fit(model, {x(), y()}, [nan: :skip] ++ opts)) == bits(model)
+  end
+
   test "an error of ours in a callback keeps its text" do
     callback = fn _event, _state -> raise Error, op: :save, reason: "disk full" end
     error = failure({x(), y()}, callbacks: [callback])

@@ -15,7 +15,7 @@ use super::model::Model;
 use super::pace::Pace;
 use super::passes::Passes;
 use crate::error::{Error, Result};
-use crate::exec::{Executable, replay};
+use crate::exec::replay;
 use crate::value::Value;
 
 /// Everything the thread needs.
@@ -107,14 +107,17 @@ impl<O: Observer> Run<O> {
                 Next::Batch(batch) => {
                     self.take(batch, place, &mut means)?;
                     self.tell_progress(epoch, &means, &mut pace, false);
-                    if self.pauses(place, &mut due) && self.ask(Event::Pause { epoch, means: means.clone() }).is_some()
-                    {
-                        return Ok(None);
+                    if self.pauses(place, &mut due) {
+                        self.expect_finite(place)?;
+                        if self.ask(Event::Pause { epoch, means: means.clone() }).is_some() {
+                            return Ok(None);
+                        }
                     }
                 }
                 Next::End if means.batches() > 0 => {
                     self.tell_progress(epoch, &means, &mut pace, true);
                     self.model.lock().step(self.config.learning_rate)?;
+                    self.expect_finite(Place { epoch, step: means.done() })?;
                     return Ok(Some(means));
                 }
                 Next::End if means.skipped() > 0 => {
@@ -203,6 +206,15 @@ impl<O: Observer> Run<O> {
         Ok(())
     }
 
+    /// Takes the last step back if a parameter is not finite behind it: no loss has seen what it made, and a checkpoint may
+    /// keep it.
+    fn expect_finite(&mut self, place: Place) -> Result<()> {
+        let mut model = self.model.lock();
+        let Some((parameter, value)) = model.bad_parameter()? else { return Ok(()) };
+        model.step_back();
+        if self.config.skip_non_finite { Ok(()) } else { Err(place.non_finite("parameter", Some(parameter), value)) }
+    }
+
     /// Parameters, states and `batch`, with the number of parameters and of states.
     fn inputs(&self, batch: Vec<Value>) -> Result<(Vec<Value>, usize, usize)> {
         let model = self.model.lock();
@@ -275,17 +287,6 @@ impl<O: Observer> Run<O> {
         let (loss, metrics) = means.split();
         let samples_per_second = pace.each_second(means.samples());
         self.observer.event(Event::Progress(Progress { epoch, step, steps, loss, metrics, samples_per_second }));
-    }
-}
-
-impl Rows {
-    fn batch(&self, numbers: &[i64]) -> Result<Batch> {
-        let rows = numbers.len();
-        let executable: &Arc<Executable> = self
-            .programs
-            .get(&rows)
-            .ok_or_else(|| Error::invalid("fit", format!("there is no program for batches of {rows}")))?;
-        Ok(Batch { executable: executable.clone(), tensors: self.dataset.batch(numbers)?, rows })
     }
 }
 
