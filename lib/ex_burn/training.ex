@@ -80,7 +80,8 @@ defmodule ExBurn.Training do
     * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: their gradients are
       averaged over all their rows. The last step of an epoch takes the batches that are left. Defaults to `1`
     * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.
-      An epoch that is left with no batch ends the run. Defaults to `:stop`
+      An epoch that is left with no batch ends the run. A step behind which a parameter is not finite is taken back, at the
+      latest before the epoch ends or a checkpoint is written; with `:stop` that ends the run. Defaults to `:stop`
     * `:gradients` - `:autodiff`, by the engine, as one program with the loss where each operation has a rule for that, else on
       Burn's tape; or `:symbolic`, by Nx while the model is traced. Both are the same but for
       rounding, except in layers that loop (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like): the gradient that
