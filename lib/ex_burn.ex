@@ -189,7 +189,7 @@ defmodule ExBurn do
   defdelegate fit(model, data, opts \\ []), to: Training
 
   @doc """
-  As `fit/3`, and answers `{model, history}`: one map for each epoch,. See `ExBurn.Training.fit_with_progress/3`.
+  As `fit/3`, and answers `{model, history}`: one map for each epoch. See `ExBurn.Training.fit_with_progress/3`.
   """
   @spec fit_with_progress(Model.t(), term(), keyword()) ::
           {Model.t(), ExBurn.Training.History.t()}

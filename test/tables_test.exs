@@ -46,7 +46,7 @@ defmodule ExBurn.TablesTest do
   for gradients <- [:autodiff, :symbolic] do
     @tag timeout: 300_000
     test "cancer is told as well as its authors tell it, #{gradients}" do
-      assert Learn.breast_cancer(unquote(gradients)) >= 0.97
+      assert Learn.breast_cancer(unquote(gradients)) >= 0.975
     end
 
     @tag timeout: 300_000

@@ -5,12 +5,12 @@ defmodule Tables.Learn do
 
   alias Tables.Data
 
-  @doc "The share of right answers about breast cancer, of samples that were not learnt from, over five folds."
+  @doc "The share of right answers about breast cancer, of samples that were not learnt from, over ten folds, as its authors counted them."
   def breast_cancer(gradients) do
     scores =
-      for split <- Data.folds(Data.breast_cancer(), 5) do
+      for split <- Data.folds(Data.breast_cancer(), 10) do
         {train, test} = Data.standardize(split)
-        options = [epochs: 60, batch_size: 32, verbose: false, gradients: gradients]
+        options = [epochs: 30, batch_size: 32, verbose: false, gradients: gradients]
         network() |> ExBurn.fit(train, options) |> right(test)
       end
 

@@ -24,10 +24,7 @@ defmodule ExBurn.Benchmark do
   def run(opts) do
     opts = Options.validate!(:benchmark, opts, size: 512, runs: 5)
 
-    for name <- [:size, :runs] do
-      valid? = is_integer(opts[name]) and opts[name] > 0
-      Options.check!(valid?, :benchmark, name, opts[name], "a positive integer")
-    end
+    for name <- [:size, :runs], do: Options.positive!(:benchmark, name, opts[name])
 
     size = opts[:size]
     {:ok, matrix} = {size, size} |> Tensor.rand(:f32) |> Tensor.to_nx()

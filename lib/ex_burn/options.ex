@@ -6,7 +6,7 @@ defmodule ExBurn.Options do
   @doc """
   The options with defaults filled in, as a keyword list.
 
-  Raises `ExBurn.Error`, which names the known options, for an unknown one.
+  Raises `ExBurn.Error`, which names the known options, for an unknown one, and for one that is given twice.
   """
   @spec validate!(atom(), term(), keyword()) :: keyword()
   def validate!(op, opts, defaults) do
@@ -14,9 +14,13 @@ defmodule ExBurn.Options do
       raise Error, op: op, reason: "options are #{short(opts)}, not a keyword list"
     end
 
-    case Keyword.validate(opts, defaults) do
-      {:ok, opts} -> opts
-      {:error, unknown} -> unknown!(op, unknown, Keyword.keys(defaults))
+    names = Keyword.keys(opts)
+    known = Keyword.keys(defaults)
+
+    case {Enum.reject(names, &(&1 in known)), names -- Enum.uniq(names)} do
+      {[], []} -> Keyword.merge(defaults, opts)
+      {[], [twice | _]} -> raise Error, op: op, reason: "option #{inspect(twice)} is given twice"
+      {unknown, _twice} -> unknown!(op, Enum.uniq(unknown), known)
     end
   end
 
@@ -35,6 +39,13 @@ defmodule ExBurn.Options do
   def check!(false, op, name, value, expected) do
     raise Error, op: op, reason: "#{name}: is #{short(value)}, expected #{expected}"
   end
+
+  @doc """
+  Raises `ExBurn.Error` unless `value` is a positive integer.
+  """
+  @spec positive!(atom(), atom(), term()) :: :ok
+  def positive!(op, name, value),
+    do: check!(is_integer(value) and value > 0, op, name, value, "a positive integer")
 
   @doc """
   Names in a sentence.

@@ -80,7 +80,8 @@ defmodule ExBurn.Training do
     * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: their gradients are
       averaged over all their rows. The last step of an epoch takes the batches that are left. Defaults to `1`
     * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.
-      An epoch that is left with no batch ends the run. Defaults to `:stop`
+      An epoch that is left with no batch ends the run. A step behind which a parameter is not finite is taken back, at the
+      latest before the epoch ends or a checkpoint is written; with `:stop` that ends the run. Defaults to `:stop`
     * `:gradients` - `:autodiff`, by the engine, as one program with the loss where each operation has a rule for that, else on
       Burn's tape; or `:symbolic`, by Nx while the model is traced. Both are the same but for
       rounding, except in layers that loop (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like): the gradient that
@@ -136,7 +137,7 @@ defmodule ExBurn.Training do
   def fit_with_progress(model, data, opts \\ []) do
     Model.expect!(model, :fit_with_progress)
     options = Options.fit!(opts, model.seed)
-    Update.check!(model, options)
+    if options.lr_schedule, do: Update.no_rate!(model.optimizer, "lr_schedule:", :fit)
     model = Model.to_device(model, options.device || model.device)
     {model, options} = Checkpoint.resume!(model, options)
     model = struct!(model, Map.take(options, [:class_weights, :gradients]))
@@ -152,6 +153,7 @@ defmodule ExBurn.Training do
   ## Options
 
     * `:batch_size` - (positive integer) rows taken at once of `{x, y}`. Defaults to `32`
+    * `:class_weights` - as for `fit/3`; without them the loss differs from the `:val_loss` of a run that has them
 
   ## Examples
 

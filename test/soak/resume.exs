@@ -52,7 +52,8 @@ defmodule ExBurn.Soak.Resume do
   end
 
   def child(dir) do
-    callbacks = [ready(newest(dir) + 1), Training.checkpoint_callback(1, dir, keep: 3)]
+    keep = for every <- [1, {7, :steps}], do: Training.checkpoint_callback(every, dir, keep: 3)
+    callbacks = [ready(newest(dir) + 1) | keep]
     IO.puts("digest " <> digest(train(resume: dir, callbacks: callbacks)))
   end
 

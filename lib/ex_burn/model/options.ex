@@ -44,7 +44,8 @@ defmodule ExBurn.Model.Options do
 
   defp metrics!(metrics) do
     check!(is_list(metrics), :metrics, metrics, "a list")
-    Enum.each(metrics, &Metric.fetch!/1)
+    names = for metric <- metrics, do: metric |> Metric.fetch!() |> Metric.name()
+    check!(names == Enum.uniq(names), :metrics, names, "metrics of different names")
   end
 
   defp learning_rate!(rate),

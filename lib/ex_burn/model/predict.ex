@@ -69,8 +69,7 @@ defmodule ExBurn.Model.Predict do
   end
 
   defp size!(size) do
-    valid? = size == nil or (is_integer(size) and size > 0)
-    Options.check!(valid?, :predict, :batch_size, size, "a positive integer")
+    if size != nil, do: Options.positive!(:predict, :batch_size, size)
   end
 
   defp forward(model, parameters, tensors, batch, size) when size == nil or size >= batch,

@@ -5,9 +5,9 @@ defmodule ExBurn.Training.Batch do
 
   alias ExBurn.{Defn, Error, Fallback, Model, NIF, Training}
   alias ExBurn.Model.State
-  alias ExBurn.Training.{Data, Job, Options, Profile, Run, Step}
+  alias ExBurn.Training.{Data, Job, Options, Profile, Run, Step, Update}
 
-  @gradients [gradients: :autodiff, gradient_checkpointing: false]
+  @gradients [class_weights: nil, gradients: :autodiff, gradient_checkpointing: false]
 
   @doc """
   One optimizer step on the batch `{x, y}`. Answers `{loss, model}`, the loss being that before the step.
@@ -17,7 +17,8 @@ defmodule ExBurn.Training.Batch do
   ## Options
 
     * `:learning_rate` - (number) Defaults to the model's
-    * `:clip_value`, `:clip_norm`, `:weight_decay`, `:gradients`, `:gradient_checkpointing` - as for `fit/3`
+    * `:class_weights`, `:clip_value`, `:clip_norm`, `:weight_decay`, `:gradients`, `:gradient_checkpointing` - as for
+      `fit/3`
 
   ## Examples
 
@@ -36,16 +37,21 @@ defmodule ExBurn.Training.Batch do
     options = one |> Options.fit!(0) |> Map.merge(%{first_epoch: 1, history: []})
     {model, [entry], handle} = Run.run(model, job, options)
     state = Error.unwrap!(NIF.train_optimizer_state(handle))
-    {entry.loss, %{Job.put_optimizer_state(model, state) | gradients: :autodiff}}
+    model = Job.put_optimizer_state(model, state)
+    {entry.loss, %{model | class_weights: nil, gradients: :autodiff}}
   end
 
   defp step_options!(model, opts, op) do
     Model.expect!(model, op)
     rate = [learning_rate: model.learning_rate]
     clips = [clip_value: nil, clip_norm: nil, weight_decay: 0.0]
+    rate? = Keyword.keyword?(opts) and Keyword.has_key?(opts, :learning_rate)
+    if rate?, do: Update.no_rate!(model.optimizer, "learning_rate:", op)
     opts = Options.validate!(opts, rate ++ clips ++ @gradients, op)
-    {%{model | gradients: opts.gradients}, opts}
+    {put_options(model, opts), opts}
   end
+
+  defp put_options(model, opts), do: struct!(model, Map.take(opts, [:class_weights, :gradients]))
 
   @doc """
   How long the parts of one step on the batch `{x, y}` take, which is not kept: a map of microseconds.
@@ -84,7 +90,7 @@ defmodule ExBurn.Training.Batch do
 
   ## Options
 
-    * `:gradients`, `:gradient_checkpointing` - as for `fit/3`
+    * `:class_weights`, `:gradients`, `:gradient_checkpointing` - as for `fit/3`
 
   ## Examples
 
@@ -99,7 +105,7 @@ defmodule ExBurn.Training.Batch do
   def compute_gradients(model, batch, opts \\ []) do
     Model.expect!(model, :compute_gradients)
     opts = Options.validate!(opts, @gradients, :compute_gradients)
-    model = %{model | gradients: opts.gradients}
+    model = put_options(model, opts)
     data = Data.new!(batch, model, :compute_gradients)
     step = Step.fetch!(model, :train, Data.templates(data, data.rows), :compute_gradients)
     Step.check_targets!(step, model, data.y, :compute_gradients)

@@ -5,21 +5,24 @@ defmodule ExBurn.Training.Checkpoint do
 
   A checkpoint holds all parameters and states (running statistics, keys of dropout), the optimizer's memory and steps, the
   number of the epoch, how many of its batches are done with the sums of their losses, and the history. The order of the rows
-  depends on the seed and the epoch's number, the learning rate on the schedule and the history, so a run that goes on from a checkpoint ends with the same bits as one that was not
-  interrupted, on the same device. It must be given the same model, data and options; those that can be compared are.
+  depends on the seed and the epoch's number, the learning rate on the schedule and the history, so a run that goes on from a
+  checkpoint ends with the same bits as one that was not interrupted, on the same device. It must be given the same model,
+  data and options, but for `:epochs`, `:verbose` and `:callbacks`; those that can be compared are, which functions and data
+  can't.
 
   Files are written beside their place and renamed, so they are whole or not there. A file that was cut short later, or is
   no checkpoint, is passed over when a directory is searched for the newest one.
   """
 
-  alias ExBurn.{Backend, Error, Model, NIF, Type}
+  alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
   alias ExBurn.Model.State
-  alias ExBurn.Training.{History, Job, Metric, Optimizer}
+  alias ExBurn.Training.Checkpoint.Settings
+  alias ExBurn.Training.{History, Job, Metric}
   alias Nx.Tensor, as: T
 
   @format "1"
-  @compared [:batch_size, :shuffle, :seed, :accumulate_gradients, :clip_norm, :clip_value] ++
-              [:weight_decay]
+  # Where in an epoch a run is, as the native loop names it.
+  @means [:sums, :samples, :batches, :skipped]
 
   @typedoc "`:means` is where in an epoch it is, as the native loop says it, or `nil` after one."
   @type snapshot :: %{
@@ -93,7 +96,7 @@ defmodule ExBurn.Training.Checkpoint do
     about = %{
       "history" => Enum.map(history, &as_text/1),
       "means" => means && Map.new(means, fn {name, v} -> {Atom.to_string(name), v} end),
-      "settings" => settings(model, options),
+      "settings" => Settings.of(model, options),
       "count" => count,
       "slots" => Enum.map(slots, &length/1)
     }
@@ -130,19 +133,6 @@ defmodule ExBurn.Training.Checkpoint do
   defp number("neg_infinity"), do: :neg_infinity
   defp number(number), do: number
 
-  # As text. Functions have none that could be compared with another VM's.
-  defp settings(model, options) do
-    optimizer =
-      case Optimizer.fetch!(model.optimizer, :fit) do
-        # The order of a map's keys differs from VM to VM.
-        {name, values} -> {name, Enum.sort(values)}
-        nil -> :pair
-      end
-
-    settings = options |> Map.take(@compared) |> Map.put(:optimizer, optimizer)
-    Map.new(settings, fn {name, value} -> {Atom.to_string(name), inspect(value)} end)
-  end
-
   @doc """
   The model and the options of a run that goes on from `options.resume`, or of a new run.
 
@@ -154,7 +144,7 @@ defmodule ExBurn.Training.Checkpoint do
   def resume!(model, %{resume: path} = options) do
     with {:ok, path} <- newest(path),
          {:ok, contents} <- read(path) do
-      compare!(settings(model, options), contents["settings"], path)
+      Settings.compare!(Settings.of(model, options), contents["settings"], path)
       {model, history} = put!(model, path, contents, :fit)
       more = %{first_epoch: length(history) + 1, history: history, means: means(contents)}
       {model, Map.merge(options, more)}
@@ -170,7 +160,7 @@ defmodule ExBurn.Training.Checkpoint do
   end
 
   defp means(%{"means" => %{} = means}),
-    do: Map.new(means, fn {name, value} -> {String.to_existing_atom(name), value} end)
+    do: Map.new(@means, &{&1, Map.fetch!(means, Atom.to_string(&1))})
 
   defp means(_contents), do: nil
 
@@ -190,6 +180,7 @@ defmodule ExBurn.Training.Checkpoint do
   @spec restore(Model.t(), Path.t()) :: {Model.t(), History.t()}
   def restore(model, path) do
     Model.expect!(model, :restore)
+    Options.check!(is_binary(path), :restore, :path, path, "a directory or a checkpoint")
 
     with {:ok, path} <- newest(path),
          {:ok, contents} <- read(path) do
@@ -246,18 +237,17 @@ defmodule ExBurn.Training.Checkpoint do
           do:
             for(j <- 0..(length - 1)//1, do: ref!(about.tensors, "optimizer.#{i}.#{j}", path, op))
 
-    model = Model.update_params(model, given)
+    model = update_params(model, given, path, op)
     history = Enum.map(about["history"], &entry(&1, model))
     {Job.put_optimizer_state(model, {about["count"], slots}), history}
   end
 
-  defp compare!(now, before, path) do
-    for {name, value} <- now, before[name] != value do
-      raise Error,
-        op: :fit,
-        reason:
-          "resume: #{path} was written with #{name}: #{before[name]}, now it is #{value}; give the same, or start anew without resume:"
-    end
+  defp update_params(model, given, path, op) do
+    Model.update_params(model, given)
+  rescue
+    error in Error ->
+      reason = "resume: #{path}: #{error.reason}; it is of another model"
+      reraise %Error{op: op, reason: reason}, __STACKTRACE__
   end
 
   defp ref!(tensors, name, path, op) do

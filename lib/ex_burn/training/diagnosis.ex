@@ -17,15 +17,15 @@ defmodule ExBurn.Training.Diagnosis do
   @type inputs :: [reference()]
 
   @doc """
-  The name of the first layer whose output is not finite; `nil` when all are finite.
+  The name of the first layer whose output is not finite; `:none` when all are finite, `nil` when that is not known.
 
   `templates` are those of the batches that the run has programs for.
   """
-  @spec output(Model.t(), inputs(), [Data.templates()]) :: String.t() | nil
+  @spec output(Model.t(), inputs(), [Data.templates()]) :: String.t() | :none | nil
   def output(model, inputs, templates) do
     model
     |> outputs(inputs, templates)
-    |> Enum.find_value(fn {name, ok?} -> if !ok?, do: name end)
+    |> Enum.find_value(:none, fn {name, ok?} -> if !ok?, do: name end)
   rescue
     _ -> nil
   end

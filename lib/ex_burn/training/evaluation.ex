@@ -14,12 +14,13 @@ defmodule ExBurn.Training.Evaluation do
         }
   def means(model, data, opts) do
     Model.expect!(model, :evaluate)
-    %{batch_size: size} = Options.validate!(opts, [batch_size: 32], :evaluate)
+    opts = Options.validate!(opts, [batch_size: 32, class_weights: nil], :evaluate)
+    model = %{model | class_weights: opts.class_weights}
     names = [:loss | Enum.map(model.metrics, &Metric.name/1)]
 
     {sums, rows} =
       data
-      |> batches!(model, size)
+      |> batches!(model, opts.batch_size)
       |> Enum.reduce({List.duplicate(0.0, length(names)), 0}, fn batch, {sums, rows} ->
         values =
           model |> evaluate_batch(batch) |> Enum.map(&(Nx.to_number(&1) |> weigh(batch.rows)))

@@ -10,9 +10,11 @@ defmodule ExBurn.Training.Failure do
     * `:epoch`, and `:batch`, the number of the batch in its epoch, where a batch was at fault: one that does not fit the
       model, whose loss or gradient is not finite, for which there is not enough memory, or that the enumerable could not
       give
+    * `:parameter` - the name of the one that is not finite, or whose gradient is not
     * `:layer` - where a loss is not finite, the first layer whose output is not, an input among them; it is missing when all
       outputs are finite, so that the loss function is at fault. Where a gradient is not finite, the first layer on the
-      way back from the loss with such a gradient of its `:parameter`
+      way back from the loss with such a gradient of its `:parameter`. Where a step has gone so far that a parameter is not
+      finite, and no loss has seen it, the parameter's layer; that step is taken back
     * `:error` - the exception of a callback, a hook, an enumerable or a layer, if it was not an `ExBurn.Error`
 
   What is thrown, and exits, pass as they are. A process that is killed raises nothing: then the newest checkpoint has what
@@ -96,6 +98,9 @@ defmodule ExBurn.Training.Failure do
       nil ->
         details
 
+      :none ->
+        say(details, "; the outputs of all layers are finite, look at the targets and the loss")
+
       layer ->
         details
         |> Map.put(:layer, layer)
@@ -115,6 +120,27 @@ defmodule ExBurn.Training.Failure do
 
   defp named(_reason, %{epoch: epoch, batch: batch} = details, _step),
     do: say(details, ", in batch #{batch} of epoch #{epoch}")
+
+  @doc """
+  The error of a step after which a parameter is not finite, with the parameter's name; others as they are.
+  """
+  @spec of_parameter(Error.t(), ExBurn.Model.t()) :: Error.t()
+  def of_parameter(%Error{reason: :non_finite, details: %{parameter: number}} = error, model)
+      when is_integer(number) do
+    {trainable, _rest} = ExBurn.Training.Step.arguments(model)
+    {path, _tensor} = Enum.at(trainable, number)
+    name = State.name(path)
+
+    message =
+      error
+      |> Exception.message()
+      |> String.replace("the parameter is", "the parameter #{name} is")
+
+    named = %{parameter: name, layer: Diagnosis.layer(path), message: message}
+    %{error | details: error.details |> Map.merge(named) |> say("; the step went too far")}
+  end
+
+  def of_parameter(error, _model), do: error
 
   defp say(details, more), do: %{details | message: details.message <> more}
 

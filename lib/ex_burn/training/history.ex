@@ -2,9 +2,10 @@ defmodule ExBurn.Training.History do
   @moduledoc """
   What a run reports of its epochs: a list of maps, the first epoch first.
 
-  An entry has `:epoch`, `:loss`, `:val_loss` (`nil` without validation data), `:learning_rate`, and for each metric its
-  name, and with validation data `val_` and its name, e.g. `:accuracy` and `:val_accuracy`. Values are floats, or `:nan`,
-  `:infinity`, `:neg_infinity` where a validation came out so. An entry depends on the run's seed only, not on time.
+  An entry has `:epoch`, `:loss`, `:val_loss` (`nil` without validation data), `:learning_rate` (`nil` with an optimizer that
+  brings its own), and for each metric its name, and with validation data `val_` and its name, e.g. `:accuracy` and
+  `:val_accuracy`. Values are floats, or `:nan`, `:infinity`, `:neg_infinity` where a validation came out so. An entry
+  depends on the run's seed only, not on time.
   """
 
   @type value :: float() | :nan | :infinity | :neg_infinity
@@ -12,7 +13,7 @@ defmodule ExBurn.Training.History do
           required(:epoch) => pos_integer(),
           required(:loss) => value(),
           required(:val_loss) => value() | nil,
-          required(:learning_rate) => float(),
+          required(:learning_rate) => float() | nil,
           optional(atom()) => value()
         }
   @type t :: [entry()]

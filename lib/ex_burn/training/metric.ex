@@ -4,7 +4,7 @@ defmodule ExBurn.Training.Metric do
 
   | metric | meaning |
   |---|---|
-  | `:accuracy` | share of rows predicted right. A prediction whose last axis has length 1 is a probability and is compared with 0.5; otherwise its largest entry along the last axis is the predicted class. Targets are class numbers or one-hot |
+  | `:accuracy` | share of rows predicted right. A prediction whose last axis has length 1, or that has no axis but that of the rows, is a probability and is compared with 0.5; otherwise its largest entry along the last axis is the predicted class. Targets are class numbers or one-hot |
   | `:top_5_accuracy` | share of rows whose class is among the five with the largest entries, of two of the same size the first |
   | `:precision` | of the probabilities above 0.5, the share whose target is 1; 0 when there are none |
   | `:recall` | of the probabilities whose target is 1, the share above 0.5; 0 when there are none |
@@ -97,26 +97,13 @@ defmodule ExBurn.Training.Metric do
         "#{inspect(name)} compares one tensor with one; give {name, function of y_true and y_pred}"
   end
 
-  defp built_in(:accuracy, y_true, y_pred) do
-    y_pred
-    |> predicted()
-    |> Nx.equal(expected(y_true, y_pred))
-    |> Nx.mean()
-  end
+  # One probability for each row.
+  defp built_in(:accuracy, %T{shape: {rows}} = y_true, %T{shape: {rows}} = y_pred),
+    do: built_in(:accuracy, Nx.new_axis(y_true, 1), Nx.new_axis(y_pred, 1))
 
-  # How many entries come before that of the class tells its place, without an order of all.
-  defp built_in(:top_5_accuracy, y_true, y_pred) do
-    classes = y_true |> expected(y_pred) |> Nx.new_axis(-1)
-    own = Nx.take_along_axis(y_pred, classes, axis: -1)
-
-    earlier =
-      y_pred.shape
-      |> Nx.iota(axis: -1)
-      |> Nx.less(classes)
-      |> Nx.logical_and(Nx.equal(y_pred, own))
-
-    before = y_pred |> Nx.greater(own) |> Nx.logical_or(earlier) |> Nx.sum(axes: [-1])
-    before |> Nx.less(5) |> Nx.mean()
+  defp built_in(name, y_true, y_pred) when name in [:accuracy, :top_5_accuracy] do
+    classes!(name, y_true, y_pred)
+    right(name, y_true, y_pred)
   end
 
   defp built_in(:mae, y_true, y_pred),
@@ -138,11 +125,53 @@ defmodule ExBurn.Training.Metric do
     end
   end
 
+  defp right(:accuracy, y_true, y_pred) do
+    y_pred
+    |> predicted()
+    |> Nx.equal(expected(y_true, y_pred))
+    |> Nx.mean()
+  end
+
+  # How many entries come before that of the class tells its place, without an order of all.
+  defp right(:top_5_accuracy, y_true, y_pred) do
+    classes = y_true |> expected(y_pred) |> Nx.new_axis(-1)
+    own = Nx.take_along_axis(y_pred, classes, axis: -1)
+
+    earlier =
+      y_pred.shape
+      |> Nx.iota(axis: -1)
+      |> Nx.less(classes)
+      |> Nx.logical_and(Nx.equal(y_pred, own))
+
+    before = y_pred |> Nx.greater(own) |> Nx.logical_or(earlier) |> Nx.sum(axes: [-1])
+    before |> Nx.less(5) |> Nx.mean()
+  end
+
   defp share(part, all), do: Nx.divide(part, Nx.max(all, 1))
 
   defp difference(y_pred, y_true, name) do
     same_shape!(name, y_true, y_pred)
     Nx.subtract(y_pred, y_true)
+  end
+
+  # Class numbers with or without a last axis of length 1, or weights of the classes.
+  defp classes!(_name, %T{shape: shape}, %T{shape: shape}) when shape != {}, do: :ok
+
+  defp classes!(name, %T{} = y_true, %T{} = y_pred) do
+    last = tuple_size(y_pred.shape) - 1
+
+    shapes =
+      if last >= 0,
+        do: [Tuple.delete_at(y_pred.shape, last), put_elem(y_pred.shape, last, 1)],
+        else: []
+
+    if y_true.shape not in shapes do
+      raise Error,
+        op: :metric,
+        reason:
+          "#{inspect(name)} compares classes along the last axis, got targets #{inspect(y_true.shape)} and " <>
+            "predictions #{inspect(y_pred.shape)}"
+    end
   end
 
   defp same_shape!(_name, %T{shape: shape}, %T{shape: shape}), do: :ok

@@ -107,7 +107,10 @@ defmodule ExBurn.Training.Optimizer do
     known? = Keyword.keyword?(opts) and Keyword.keys(opts) -- Keyword.keys(defaults) == []
     expected = "options of #{Options.list(Keyword.keys(defaults))}"
     Options.check!(known?, op, :optimizer, optimizer, expected)
-    {name, defaults |> Keyword.merge(opts) |> Map.new(&option!(&1, op))}
+    options = defaults |> Keyword.merge(opts) |> Map.new(&option!(&1, op))
+    nesterov? = match?(%{nesterov: true, momentum: nil}, options)
+    Options.check!(not nesterov?, op, :nesterov, true, "a momentum: beside it")
+    {name, options}
   end
 
   def fetch!(other, op) do

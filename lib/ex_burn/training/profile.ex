@@ -17,8 +17,7 @@ defmodule ExBurn.Training.Profile do
           optimizer: float()
         }
   def times(%Job{config: config, job: job}, repeat) do
-    valid? = is_integer(repeat) and repeat > 0
-    Options.check!(valid?, :profile_step, :repeat, repeat, "a positive integer")
+    Options.positive!(:profile_step, :repeat, repeat)
     once = fn -> NIF.train_profile_dirty(hd(job.steps), job.data, config, job) end
     # The first one pays for fresh memory.
     Error.unwrap!(once.())

@@ -1,7 +1,7 @@
 defmodule ExBurn.Training.Progress do
   @moduledoc """
   What a run with `verbose: true` shows: on a terminal one line for each epoch, rewritten as the epoch goes on; elsewhere
-  a plain line after each epoch.
+  a plain line after each epoch. Of batches that are enumerated it expects as many as there were in the epoch before.
   """
 
   alias ExBurn.Training.History
@@ -10,12 +10,15 @@ defmodule ExBurn.Training.Progress do
   @clear "\r\e[2K"
 
   @enforce_keys [:mode, :epochs, :batch_size]
-  defstruct [:mode, :epochs, :batch_size, open?: false]
+  defstruct [:mode, :epochs, :batch_size, :step, :expected, open?: false]
 
+  @typedoc "`:batch_size` is that of the epoch before, and `:expected` its number of batches, where there was one."
   @type t :: %__MODULE__{
           mode: :off | :plain | :terminal,
           epochs: pos_integer(),
-          batch_size: pos_integer(),
+          batch_size: number(),
+          step: pos_integer() | nil,
+          expected: pos_integer() | nil,
           open?: boolean()
         }
 
@@ -43,11 +46,15 @@ defmodule ExBurn.Training.Progress do
   """
   @spec batch(t(), map()) :: t()
   def batch(%__MODULE__{mode: :terminal} = progress, info) do
+    info = Map.update!(info, :steps, &(&1 || expected(progress, info.step)))
     info |> batch_line(progress) |> fit() |> then(&IO.write([@clear, &1]))
-    %{progress | open?: true}
+    %{progress | open?: true, step: info.step}
   end
 
   def batch(progress, _info), do: progress
+
+  defp expected(%{expected: count}, step) when is_integer(count) and count >= step, do: count
+  defp expected(_progress, _step), do: nil
 
   defp batch_line(info, progress) do
     [
@@ -69,8 +76,13 @@ defmodule ExBurn.Training.Progress do
   def epoch(progress, info) do
     start = if progress.mode == :terminal, do: @clear, else: ""
     IO.write([start, epoch_line(info, progress), "\n"])
-    %{progress | open?: false}
+    %{counted(progress, info) | open?: false}
   end
+
+  defp counted(%{step: nil} = progress, _info), do: progress
+
+  defp counted(%{step: step} = progress, info),
+    do: %{progress | expected: step, batch_size: info.samples / step}
 
   defp epoch_line(info, progress) do
     [

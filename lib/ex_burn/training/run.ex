@@ -18,8 +18,10 @@ defmodule ExBurn.Training.Run do
     History,
     Job,
     Metric,
+    Optimizer,
     Progress,
-    Step
+    Step,
+    Update
   }
 
   @enforce_keys [:tag, :model, :options, :feed, :calls, :batches, :callbacks, :progress, :names]
@@ -79,8 +81,12 @@ defmodule ExBurn.Training.Run do
     end
   end
 
-  defp record({:epoch, event}, run),
-    do: %{run | history: [History.entry(event, run.names) | run.history]}
+  defp record({:epoch, event}, run) do
+    # The rate of an optimizer that brings its own is not known.
+    known? = not Optimizer.pair?(run.model.optimizer)
+    event = if known?, do: event, else: %{event | learning_rate: nil}
+    %{run | history: [History.entry(event, run.names) | run.history]}
+  end
 
   defp record(_event, run), do: run
 
@@ -108,6 +114,7 @@ defmodule ExBurn.Training.Run do
   defp fail(kind, reason, stacktrace, _cause, _run), do: :erlang.raise(kind, reason, stacktrace)
 
   defp epoch({_name, %{epoch: epoch}}, _run), do: epoch
+  defp epoch({:done, _how}, run), do: length(run.history)
   defp epoch(_event, run), do: length(run.history) + 1
 
   defp give_up(event, run) do
@@ -179,7 +186,7 @@ defmodule ExBurn.Training.Run do
     error = Error.from_native(failure)
 
     case Error.unwrap!(NIF.train_failure(run.handle)) do
-      nil -> raise error
+      nil -> raise Failure.of_parameter(error, run.model)
       step -> raise Failure.of_step(error, step, run.model, run.batches ++ Map.keys(run.steps))
     end
   end
@@ -197,6 +204,10 @@ defmodule ExBurn.Training.Run do
     more = %{epochs: run.options.epochs, batch_size: run.options.batch_size}
     info = info |> Map.merge(more) |> Map.put(:model, fn -> trained(run) end)
     {verdict, rate, callbacks} = Callbacks.notify(run.callbacks, {kind, info})
+
+    if rate != info[:next_learning_rate],
+      do: Update.no_rate!(run.model.optimizer, "the learning rate of a callback", :fit)
+
     {verdict, rate, %{run | callbacks: callbacks}}
   end
 

@@ -65,7 +65,15 @@ defmodule ExBurn.Training.Schedule do
       else: rate(schedule, epoch - warmup, rest, op)
   end
 
-  defp at(schedule, epoch, _epochs, _op) when is_function(schedule, 1), do: schedule.(epoch)
+  defp at(schedule, epoch, _epochs, op) when is_function(schedule, 1) do
+    schedule.(epoch)
+  rescue
+    exception ->
+      raised = "#{inspect(exception.__struct__)}: #{Exception.message(exception)}"
+      reason = "lr_schedule: raised for epoch #{epoch}: #{raised}"
+      details = %{error: exception, message: "#{op}: #{reason}"}
+      reraise %Error{op: op, reason: reason, details: details}, __STACKTRACE__
+  end
 
   defp at(other, _epoch, _epochs, op) do
     raise Error,

@@ -43,6 +43,7 @@ defmodule ExBurn.Training.Step do
   @spec fetch!(Model.t(), mode(), Data.templates(), atom()) :: t()
   def fetch!(%Model{} = model, mode, batch, op) do
     check_model!(model, op)
+    check_rows!(model.inputs, batch, op)
     {trainable, rest} = arguments(model)
     templates = Enum.map([trainable, rest], &templates/1)
 
@@ -62,6 +63,19 @@ defmodule ExBurn.Training.Step do
     do: raise(Error, op: op, reason: "the model has no loss; give loss: to ExBurn.compile/2")
 
   defp check_model!(%Model{}, _op), do: :ok
+
+  defp check_rows!(inputs, {x, _y, _weights}, op) do
+    for {name, {_type, [rows | _]}} <- inputs,
+        rows != nil,
+        got = elem(x[name].shape, 0),
+        got != rows do
+      raise Error,
+        op: op,
+        reason:
+          "input #{inspect(name)} takes batches of #{rows} rows, got one of #{got}; " <>
+            "give batch_size: #{rows} and a multiple of it as rows, or batches of that size"
+    end
+  end
 
   @doc """
   What a program takes before the batch: `{trainable, rest}`, each as `[{path, tensor}]`.

@@ -7,7 +7,7 @@ defmodule ExBurn.Training.Update do
   """
 
   alias ExBurn.Defn.{Cache, Compiler, Lowering}
-  alias ExBurn.{Backend, Error, Model, Options, Type}
+  alias ExBurn.{Backend, Error, Model, Type}
   alias ExBurn.Model.{Forward, State}
   alias ExBurn.Training.Optimizer
   alias Nx.Defn.Composite
@@ -68,15 +68,28 @@ defmodule ExBurn.Training.Update do
   defp refused!(reason), do: raise(Error, op: :fit, reason: "optimizer: #{reason}")
 
   @doc """
-  Refuses settings that a pair of functions has no use for.
+  Refuses `what` sets a learning rate, which a pair of functions has no use for.
+
+  ## Examples
+
+      iex> pair = {&Function.identity/1, fn gradients, state, _parameters -> {gradients, state} end}
+      iex> ExBurn.Training.Update.no_rate!(:adam, "lr_schedule:", :fit)
+      :ok
+      iex> try do
+      ...>   ExBurn.Training.Update.no_rate!(pair, "lr_schedule:", :fit)
+      ...> rescue
+      ...>   error -> Exception.message(error)
+      ...> end
+      "fit: lr_schedule: has no effect on a pair {init, update}, which brings its own learning rate; give the schedule to the optimizer"
+
   """
-  @spec check!(Model.t(), map()) :: :ok
-  def check!(%Model{} = model, options) do
-    if options.lr_schedule != nil and Optimizer.pair?(model.optimizer) do
+  @spec no_rate!(Optimizer.t(), String.t(), atom()) :: :ok
+  def no_rate!(optimizer, what, op) do
+    if Optimizer.pair?(optimizer) do
       raise Error,
-        op: :fit,
+        op: op,
         reason:
-          "lr_schedule: has no effect on #{Options.short(model.optimizer)}, which brings its own learning rate; " <>
+          "#{what} has no effect on a pair {init, update}, which brings its own learning rate; " <>
             "give the schedule to the optimizer"
     end
 

@@ -4,7 +4,8 @@ defmodule ExBurn.Training.Weights do
 
   A loss is the mean of what it says of each item: a row, or a place in a row where the prediction has more axes. With
   weights it is the weighted mean, `sum(w * l) / sum(w)`, or 0 where all weights are 0. The weight of an item is that of its
-  row times that of its class. Over an epoch the losses of its batches are averaged by their numbers of rows.
+  row times that of its class. Over an epoch the losses of its batches are averaged by their numbers of rows, and so are the
+  gradients of batches that make one step with `accumulate_gradients:`: weights count within a batch.
   """
 
   alias ExBurn.Options

@@ -75,12 +75,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// Training met a loss or gradient that is not a number.
+    /// Training met a loss, gradient or parameter that is not a number.
     #[error("the {what} is {value} at epoch {epoch}, step {step}")]
     NonFinite {
-        /// `loss` or `gradient`.
+        /// `loss`, `gradient` or `parameter`.
         what: String,
-        /// Number of the parameter that the gradient belongs to.
+        /// Number of the parameter, or of that whose gradient it is.
         parameter: Option<usize>,
         /// The value met, as text.
         value: String,

@@ -195,5 +195,8 @@ fn calls_without_sense_are_errors() {
     let message = error(fft2(Transform::Fft, [2, 2], [0, 0]), &[square], &ty(Type::C64, &[2, 2]));
     assert_eq!(message, "fft2: axes [0, 0] repeat an axis");
     let message = error(fft(Transform::Fft, 2, 0), &[tracked(&x)], &out);
-    assert_eq!(message, "fft: has no gradient in a training step; compute it outside of the model");
+    assert_eq!(
+        message,
+        "fft: has no gradient on the tape of a training step; give gradients: :symbolic, or compute it outside of the model"
+    );
 }

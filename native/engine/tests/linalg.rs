@@ -417,7 +417,10 @@ fn calls_without_sense_are_errors() {
     let message = refused(Linalg::Lu, &[&square], &[2, 2]);
     assert_eq!(message, "lu: makes results of shapes [[2, 2], [2, 2], [2, 2]], not [[2, 2]]");
     let message = refused(Linalg::Cholesky, &[&tracked(&square)], &[2, 2]);
-    assert_eq!(message, "cholesky: has no gradient in a training step; compute it outside of the model");
+    assert_eq!(
+        message,
+        "cholesky: has no gradient on the tape of a training step; give gradients: :symbolic, or compute it outside of the model"
+    );
 }
 
 #[test]

@@ -127,7 +127,7 @@
 //! `:call` has the number of a function that a program calls, which waits for `train_resume`.
 //! `:want_batches` comes first in each epoch of a run that is fed and again when a batch is taken; it counts for that epoch
 //! only. `skipped` counts batches left out. `:done` or `:failed` is the last message. `:failed` carries the same term as an `{:error, _}` answer; a loss or
-//! gradient that is not finite is `{:non_finite, %{what: "loss" | "gradient", value: text, epoch: n, step: n, …}}`, and
+//! gradient that is not finite is `{:non_finite, %{what: "loss" | "gradient" | "parameter", value: text, epoch: n, step: n, …}}`, and
 //! the update of that step has not been applied.
 
 mod owner;

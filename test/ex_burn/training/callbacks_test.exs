@@ -184,4 +184,38 @@ defmodule ExBurn.Training.CallbacksTest do
       assert length(history) == 3
     end
   end
+
+  test "built-in callbacks refuse wrong options" do
+    for {make, message} <- [
+          {fn -> Training.early_stopping_callback(0) end,
+           "early_stopping_callback: patience: is 0, expected a positive integer"},
+          {fn -> Training.early_stopping_callback(1, -1) end,
+           "early_stopping_callback: min_delta: is -1, expected a number of at least 0"},
+          {fn -> Training.logging_callback(every: 0) end,
+           "logging_callback: every: is 0, expected a positive integer"},
+          {fn -> Training.logging_callback(level: :loud) end,
+           "logging_callback: level: is :loud, expected a level of Logger"},
+          {fn -> Training.logging_callback(evry: 1) end,
+           "logging_callback: unknown option :evry; known options are :every, :level"},
+          {fn -> Training.progress_bar_callback(mode: :html) end,
+           "progress_bar_callback: mode: is :html, expected :auto, :plain or :terminal"},
+          {fn -> Training.screen_callback("me") end,
+           ~s(screen_callback: pid: is "me", expected a process or its name)},
+          {fn -> Training.checkpoint_callback(1, nil) end,
+           "checkpoint_callback: dir: is nil, expected the path of a directory"}
+        ] do
+      assert_raise Error, message, make
+    end
+  end
+
+  test "screen_callback finds a process by its name, or leaves it" do
+    name = :"#{__MODULE__}.Screen"
+    callback = Training.screen_callback(name)
+    event = {:epoch, %{epoch: 1, loss: 0.5, val_loss: nil}}
+    assert callback.(event, nil) == {:cont, nil}
+    Process.register(self(), name)
+    assert callback.(event, nil) == {:cont, nil}
+    assert_received {:training_progress, 1, 0.5, nil}
+    refute_received _
+  end
 end

@@ -145,9 +145,22 @@ defmodule ExBurn.Training.CheckpointTest do
 
     for {model, more, message} <- [
           {model(), [weight_decay: 0.1], "was written with weight_decay: 0.0, now it is 0.1"},
+          {model(), [nan: :skip], "was written with nan: :stop, now it is :skip"},
+          {model(), [lr_schedule: {:warmup, 2, {:linear, 0.1, 0.0}}],
+           "was written with lr_schedule: nil, now it is {:warmup, 2, {:linear, 0.1, 0.0}}"},
+          {%{model() | learning_rate: 0.01}, [],
+           "was written with learning_rate: 0.02, now it is 0.01"},
+          {Model.Freeze.freeze(model(), "dense_1"), [],
+           ~s(was written with frozen: [], now it is ["dense_1.bias", "dense_1.kernel"])},
+          {Model.compile("x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(7),
+             loss: :mse,
+             learning_rate: 0.02
+           ), [], "dense_0.bias has shape {5}, expected {7}; it is of another model"},
+          {%{model() | loss: :mae}, [], "was written with loss: :mse, now it is :mae"},
           {model(:sgd), [], "was written with optimizer: {:adam,"},
           {Model.compile(Axon.dense(Axon.input("x", shape: {nil, 3}), 1, name: "other"),
-             loss: :mse
+             loss: :mse,
+             learning_rate: 0.02
            ), [], "it is of another model"}
         ] do
       error = assert_raise Error, fn -> fit(model, [resume: dir] ++ more) end
@@ -168,5 +181,11 @@ defmodule ExBurn.Training.CheckpointTest do
     assert_raise Error, ~r{^checkpoint_callback: .*file/below: }, fn ->
       fit(model(), callbacks: [Training.checkpoint_callback(1, Path.join(file, "below"))])
     end
+  end
+
+  test "functions among the options are not compared", %{tmp_dir: dir} do
+    fit(model(), callbacks: [Training.checkpoint_callback(6, dir)], lr_schedule: &(0.1 / &1))
+    schedule = fn epoch -> 0.1 / epoch end
+    assert {_model, [_ | _]} = fit(model(), resume: dir, lr_schedule: schedule)
   end
 end

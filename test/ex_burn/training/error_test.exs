@@ -141,6 +141,15 @@ defmodule ExBurn.Training.ErrorTest do
       end)
     end
 
+    test "that are given twice" do
+      assert_error("fit: option :epochs is given twice", fn ->
+        fit({x(), y()}, epochs: 1, batch_size: 2, epochs: 2)
+      end)
+
+      twice = [metrics: [:accuracy, :mae, accuracy: fn _y, p -> Nx.mean(p) end]]
+      assert_error("metrics: is [:accuracy, :mae, :accuracy]", fn -> model(twice) end)
+    end
+
     test "with wrong values" do
       for {option, expected} <- [
             {[batch_size: 0], "batch_size: is 0, expected a positive integer"},

@@ -43,6 +43,47 @@ defmodule ExBurn.Training.FailureTest do
     assert bits(error.details.model) == bits(want)
   end
 
+  test "a callback that raises at the end names the last epoch" do
+    callback = fn
+      {:end, _info}, _state -> raise "oops"
+      _event, state -> {:cont, state}
+    end
+
+    error = failure({x(), y()}, callbacks: [callback])
+    assert Exception.message(error) == "fit: a callback at the end raised RuntimeError: oops"
+    assert %{epoch: 3, history: [_, _, _]} = error.details
+  end
+
+  test "a schedule that raises is named, in the first epoch and later" do
+    for epoch <- [1, 3] do
+      schedule = fn
+        ^epoch -> raise "oops"
+        _epoch -> 0.1
+      end
+
+      error = failure({x(), y()}, lr_schedule: schedule)
+      message = "fit: lr_schedule: raised for epoch #{epoch}: RuntimeError: oops"
+      assert Exception.message(error) == message
+      assert error.details.error == %RuntimeError{message: "oops"}
+      if epoch > 1, do: assert(%{model: %Model{}, history: [_, _]} = error.details)
+    end
+  end
+
+  test "a last step that goes too far is taken back, and the parameter named" do
+    opts = [epochs: 1, batch_size: 12, verbose: false]
+    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(1, name: "line")
+    model = Model.compile(axon, loss: :mse, optimizer: :sgd, learning_rate: 1.0e308)
+    error = assert_raise Error, fn -> Training.fit(model, {x(), y()}, opts) end
+
+    message =
+      ~r/^fit: the parameter line.bias is -?inf at epoch 1, step 1; the step went too far$/
+
+    assert Exception.message(error) =~ message
+    assert %{parameter: "line.bias", layer: "line", model: left} = error.details
+    assert bits(left) == bits(model)
+    assert bits(Training.fit(model, {x(), y()}, [nan: :skip] ++ opts)) == bits(model)
+  end
+
   test "an error of ours in a callback keeps its text" do
     callback = fn _event, _state -> raise Error, op: :save, reason: "disk full" end
     error = failure({x(), y()}, callbacks: [callback])
@@ -158,6 +199,7 @@ defmodule ExBurn.Training.FailureTest do
       error = deep_failure(deep(loss), {x(), y()})
       assert error.details.batch == 1
       refute is_map_key(error.details, :layer)
+      assert Exception.message(error) =~ "; the outputs of all layers are finite"
     end
 
     test "is found among several in a graph, and hooks of the user are not called again" do

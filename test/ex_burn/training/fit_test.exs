@@ -237,4 +237,27 @@ defmodule ExBurn.Training.FitTest do
     assert second =~ "epoch 2/2"
     assert capture_io(fn -> Training.fit(line(), line_data(8), [epochs: 1] ++ @quiet) end) == ""
   end
+
+  test "a model of one batch size takes as many rows as it divides" do
+    fixed = Axon.input("x", shape: {4, 2}) |> Axon.dense(1) |> Model.compile(loss: :mse)
+    free = Axon.input("x", shape: {nil, 2}) |> Axon.dense(1) |> Model.compile(loss: :mse)
+    data = {Nx.iota({8, 2}, type: :f32), Nx.iota({8, 1}, type: :f32)}
+    opts = [epochs: 2, batch_size: 4, verbose: false, validation_data: data]
+    {model, history} = Training.fit_with_progress(fixed, data, opts)
+    assert {same, ^history} = Training.fit_with_progress(free, data, opts)
+    assert parameters(model) == parameters(same)
+
+    assert Training.evaluate(model, data, batch_size: 4) ==
+             Training.evaluate(same, data, batch_size: 4)
+
+    message = ~r/^fit: input "x" takes batches of 4 rows, got one of 6; give batch_size: 4/
+
+    assert_raise Error, message, fn ->
+      Training.fit(fixed, data, batch_size: 6, verbose: false)
+    end
+
+    short = [{Nx.iota({2, 2}, type: :f32), Nx.iota({2, 1}, type: :f32)}]
+    message = ~r/^fit: batch 1 of epoch 1: input "x" takes batches of 4 rows, got one of 2/
+    assert_raise Error, message, fn -> Training.fit(fixed, short, verbose: false) end
+  end
 end

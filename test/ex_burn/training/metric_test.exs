@@ -70,6 +70,20 @@ defmodule ExBurn.Training.MetricTest do
     for y <- [y, one_hot], do: assert_in_delta(value(:top_5_accuracy, y, p), want, 1.0e-6)
   end
 
+  test "accuracy of one probability for each row" do
+    assert value(:accuracy, Nx.tensor([1, 0, 0, 1]), Nx.tensor([0.9, 0.2, 0.7, 0.6])) == 0.75
+  end
+
+  test "accuracy compares classes of one axis" do
+    for name <- [:accuracy, :top_5_accuracy], shape <- [{4, 5}, {2, 3}, {4, 3, 1}] do
+      message = ~r/^metric: #{inspect(name)} compares classes .*predictions \{4, 3\}$/
+
+      assert_raise Error, message, fn ->
+        value(name, Nx.broadcast(0, shape), Nx.iota({4, 3}, type: :f32))
+      end
+    end
+  end
+
   test "shapes must agree" do
     for name <- [:mae, :mse, :precision, :recall, :f1] do
       assert_raise Error, ~r/^metric: #{inspect(name)} compares tensors of one shape/, fn ->

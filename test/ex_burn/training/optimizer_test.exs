@@ -6,6 +6,7 @@ defmodule ExBurn.Training.OptimizerTest do
   alias ExBurn.{GradientCases, Model, Training}
   alias ExBurn.Training.{Loss, Optimizer}
 
+  doctest ExBurn.Training.Update
   doctest Optimizer
 
   @steps 100
@@ -198,6 +199,19 @@ defmodule ExBurn.Training.OptimizerTest do
         Training.fit(model, data(), lr_schedule: {:exponential, 0.1, 0.5}, verbose: false)
       end
 
+      warmup = [callbacks: [Training.warmup_callback(2)], verbose: false]
+
+      assert_raise Error, ~r/^fit: the learning rate of a callback has no effect on a pair/, fn ->
+        Training.fit(model, data(), warmup)
+      end
+
+      assert_raise Error, ~r/^train_step: learning_rate: has no effect on a pair/, fn ->
+        Training.train_step(model, data(), learning_rate: 0.1)
+      end
+
+      {_model, [entry]} = Training.fit_with_progress(model, data(), epochs: 1, verbose: false)
+      assert entry.learning_rate == nil
+
       flat = {fn _ -> {} end, fn _gradients, state, _parameters -> {%{}, state} end}
 
       assert_raise Error, "fit: optimizer: its updates are not shaped as the parameters", fn ->
@@ -234,6 +248,8 @@ defmodule ExBurn.Training.OptimizerTest do
           {{:lion, b2: 1}, "b2: is 1, expected a number of at least 0 and below 1"},
           {{:muon, steps: 0}, "steps: is 0, expected an integer from 1 to 100"},
           {{:rmsprop, centered: nil}, "centered: is nil, expected true or false"},
+          {{:sgd, nesterov: true}, "nesterov: is true, expected a momentum: beside it"},
+          {{:rmsprop, nesterov: true}, "nesterov: is true, expected a momentum: beside it"},
           {{:lamb, min_norm: "1"}, ~s(min_norm: is "1", expected a number of at least 0)},
           {{:sgd, momentum: 2}, "momentum: is 2, expected a number of at least 0 and below 1"}
         ] do

@@ -54,6 +54,30 @@ defmodule ExBurn.Training.ProgressTest do
     refute output =~ "ETA"
   end
 
+  test "as many batches are expected as the epoch before had, until there are more" do
+    epoch = fn progress, from, to ->
+      progress =
+        Enum.reduce(from..to, progress, &Progress.batch(&2, %{@batch | step: &1, steps: nil}))
+
+      Progress.epoch(progress, @epoch)
+    end
+
+    output =
+      capture_io(fn ->
+        progress = :terminal |> Progress.new(10, 32) |> epoch.(1, 4)
+        IO.write("second:")
+        epoch.(progress, 3, 5)
+      end)
+
+    assert [first, second] = String.split(output, "second:")
+    refute first =~ "ETA"
+    # 3000 samples in 4 batches, one of which is left.
+    assert second =~ "━━━━━━━━━━━━━━━╌╌╌╌╌ 3/4  loss"
+    assert second =~ "ETA 0.1 s"
+    assert second =~ "4/4  loss"
+    assert second =~ "step 5  loss"
+  end
+
   test "elsewhere there is a plain line after each epoch" do
     output =
       capture_io(fn ->

@@ -58,6 +58,15 @@ defmodule ExBurn.Training.ReportTest do
     assert is_float(mae)
   end
 
+  test "the last step of enumerated batches is an event too" do
+    attach([:ex_burn, :train, :step])
+    batches = List.duplicate(data(), 3)
+    Training.fit(model(), batches, epochs: 2, verbose: false)
+    steps = for _ <- 1..2, do: assert_received({_event, %{step: 3}, %{steps: nil}})
+    assert length(steps) == 2
+    refute_received _
+  end
+
   test "progress_bar_callback shows epochs as verbose: true does" do
     shown =
       capture_io(fn ->

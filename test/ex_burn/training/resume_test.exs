@@ -124,4 +124,28 @@ defmodule ExBurn.Training.ResumeTest do
       end
     end
   end
+
+  # Names that only a run makes are no atoms yet in a VM that has not trained.
+  test "a VM that has not trained yet goes on in mid-epoch", %{tmp_dir: dir} do
+    x = Nx.iota({8, 1}, type: :f32)
+    axon = "x" |> Axon.input(shape: {nil, 1}) |> Axon.dense(1)
+    callback = Training.checkpoint_callback({3, :steps}, dir)
+    options = [epochs: 1, batch_size: 2, verbose: false, callbacks: [callback]]
+
+    {_model, [entry]} =
+      axon |> Model.compile(loss: :mse) |> Training.fit_with_progress({x, x}, options)
+
+    script = """
+    {:ok, _} = Application.ensure_all_started(:ex_burn)
+    x = Nx.iota({8, 1}, type: :f32)
+    model = ExBurn.compile("x" |> Axon.input(shape: {nil, 1}) |> Axon.dense(1), loss: :mse)
+    options = [epochs: 1, batch_size: 2, verbose: false, resume: #{inspect(dir)}]
+    {_model, [entry]} = ExBurn.fit_with_progress(model, {x, x}, options)
+    IO.inspect(entry.loss)
+    """
+
+    paths = Enum.flat_map(:code.get_path(), &["-pa", to_string(&1)])
+    {text, 0} = System.cmd("elixir", paths ++ ["-e", script], stderr_to_stdout: true)
+    assert text =~ inspect(entry.loss)
+  end
 end

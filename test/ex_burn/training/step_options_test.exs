@@ -216,4 +216,27 @@ defmodule ExBurn.Training.StepOptionsTest do
       assert Exception.message(error) =~ "fit: " <> expected
     end
   end
+
+  test "classes can have weights in single steps and in evaluations" do
+    weighed = {x(), y(), Nx.select(y(), 5.0, 0.5)}
+    opts = [class_weights: %{0 => 0.5, 1 => 5}]
+    {loss, stepped} = Training.train_step(model(), {x(), y()}, opts)
+    {want, by_row} = Training.train_step(model(), weighed)
+    assert_in_delta loss, want, 1.0e-6
+    assert_relative(parameters(stepped), parameters(by_row), 1.0e-5)
+    assert stepped.class_weights == nil
+
+    [gradients, wanted] =
+      for gradients <- [
+            Training.compute_gradients(model(), {x(), y()}, opts),
+            Training.compute_gradients(model(), weighed)
+          ],
+          do: Nx.backend_copy(gradients["dense_1"]["kernel"], Nx.BinaryBackend)
+
+    assert Nx.to_number(Nx.all_close(gradients, wanted, rtol: 1.0e-5)) == 1
+
+    evaluated = Training.evaluate(model(), {x(), y()}, opts)
+    assert_in_delta evaluated.loss, Training.evaluate(model(), weighed).loss, 1.0e-6
+    refute_in_delta evaluated.loss, Training.evaluate(model(), {x(), y()}).loss, 1.0e-4
+  end
 end

@@ -123,10 +123,11 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
     {refs, scope} = Lowering.many([expr | inputs], scope)
     upstream = Expr.parameter(Nx.to_template(expr), expr.data.context, 0)
 
+    # What is called in there, such as functions of Nx.LinAlg, must know that it is traced.
     gradients =
-      Nx.with_default_backend(Nx.Defn.Expr, fn ->
-        upstream |> fun.() |> Enum.map(&Expr.tensor/1)
-      end)
+      fn -> upstream |> fun.() |> List.to_tuple() end
+      |> Nx.Defn.debug_expr_apply([])
+      |> Tuple.to_list()
 
     type = Type.of(expr)
     {backward, scope} = Scope.nest_gradient(scope, upstream, &Lowering.many(gradients, &1))

@@ -19,8 +19,10 @@ defmodule ExBurn.Training.Callbacks.Control do
 
   """
   @spec early_stopping(pos_integer(), number()) :: Callbacks.t()
-  def early_stopping(patience \\ 5, min_delta \\ 1.0e-4)
-      when is_integer(patience) and patience > 0 and is_number(min_delta) do
+  def early_stopping(patience \\ 5, min_delta \\ 1.0e-4) do
+    Options.positive!(:early_stopping_callback, :patience, patience)
+    number!(:early_stopping_callback, :min_delta, min_delta)
+
     fn
       {:start, info}, _state ->
         info.history |> Enum.reduce(nil, &watch(&1, &2, min_delta)) |> patient(patience)
@@ -66,13 +68,13 @@ defmodule ExBurn.Training.Callbacks.Control do
   """
   @spec warmup(pos_integer()) :: Callbacks.t()
   def warmup(epochs) do
-    positive!(:warmup_callback, :epochs, epochs)
+    Options.positive!(:warmup_callback, :epochs, epochs)
     warming(epochs, fn epoch, rate -> rate * epoch / epochs end)
   end
 
   @spec warmup(pos_integer(), number(), number()) :: Callbacks.t()
   def warmup(epochs, from, to) do
-    positive!(:warmup_callback, :epochs, epochs)
+    Options.positive!(:warmup_callback, :epochs, epochs)
     for {name, rate} <- [from: from, to: to], do: number!(:warmup_callback, name, rate)
     warming(epochs, fn epoch, _rate -> from + (to - from) * (epoch - 1) / max(epochs - 1, 1) end)
   end
@@ -116,7 +118,7 @@ defmodule ExBurn.Training.Callbacks.Control do
     defaults = [patience: 5, factor: 0.5, min_delta: 1.0e-4, min_lr: 0.0]
     name = :reduce_lr_on_plateau_callback
     opts = name |> Options.validate!(opts, defaults) |> Map.new()
-    positive!(name, :patience, opts.patience)
+    Options.positive!(name, :patience, opts.patience)
     for key <- [:factor, :min_delta, :min_lr], do: number!(name, key, opts[key])
     Options.check!(opts.factor <= 1, name, :factor, opts.factor, "a number from 0 to 1")
 
@@ -162,15 +164,17 @@ defmodule ExBurn.Training.Callbacks.Control do
   @spec checkpoint(pos_integer() | {pos_integer(), :steps}, Path.t(), keyword()) :: Callbacks.t()
   def checkpoint(every, dir, opts \\ []) do
     opts = Options.validate!(:checkpoint_callback, opts, keep: :all)
-    if opts[:keep] != :all, do: positive!(:checkpoint_callback, :keep, opts[:keep])
+    path? = is_binary(dir) and dir != ""
+    Options.check!(path?, :checkpoint_callback, :dir, dir, "the path of a directory")
+    if opts[:keep] != :all, do: Options.positive!(:checkpoint_callback, :keep, opts[:keep])
 
     case every do
       {steps, :steps} ->
-        positive!(:checkpoint_callback, :every, steps)
+        Options.positive!(:checkpoint_callback, :every, steps)
         within_epochs(steps, dir, opts[:keep])
 
       epochs ->
-        positive!(:checkpoint_callback, :every, epochs)
+        Options.positive!(:checkpoint_callback, :every, epochs)
         after_epochs(epochs, dir, opts[:keep])
     end
   end
@@ -215,11 +219,6 @@ defmodule ExBurn.Training.Callbacks.Control do
     with {:error, reason} <- File.mkdir_p(dir) do
       raise Error, op: :checkpoint_callback, reason: "#{dir}: #{:file.format_error(reason)}"
     end
-  end
-
-  defp positive!(op, name, value) do
-    valid? = is_integer(value) and value > 0
-    Options.check!(valid?, op, name, value, "a positive integer")
   end
 
   defp number!(op, name, value) do

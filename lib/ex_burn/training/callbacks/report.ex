@@ -5,6 +5,7 @@ defmodule ExBurn.Training.Callbacks.Report do
 
   require Logger
 
+  alias ExBurn.Options
   alias ExBurn.Training.{Callbacks, History, Progress}
 
   @doc """
@@ -23,7 +24,11 @@ defmodule ExBurn.Training.Callbacks.Report do
   """
   @spec logging(keyword()) :: Callbacks.t()
   def logging(opts \\ []) do
-    opts = Keyword.validate!(opts, level: :info, every: 1)
+    name = :logging_callback
+    opts = Options.validate!(name, opts, level: :info, every: 1)
+    levels = Logger.levels()
+    Options.check!(opts[:level] in levels, name, :level, opts[:level], "a level of Logger")
+    Options.positive!(name, :every, opts[:every])
 
     fn event, state ->
       log(event, opts[:level], opts[:every])
@@ -39,7 +44,8 @@ defmodule ExBurn.Training.Callbacks.Report do
   defp log(_event, _level, _every), do: :ok
 
   @doc """
-  Sends `{:training_progress, epoch, loss, val_loss}` to a process after each epoch.
+  Sends `{:training_progress, epoch, loss, val_loss}` to a process after each epoch: a pid, or a name that is registered
+  then; where it isn't, nothing is sent.
 
   ## Examples
 
@@ -50,11 +56,15 @@ defmodule ExBurn.Training.Callbacks.Report do
       {:training_progress, 1, 0.5, nil}
 
   """
-  @spec screen(pid()) :: Callbacks.t()
-  def screen(pid) when is_pid(pid) do
+  @spec screen(pid() | atom()) :: Callbacks.t()
+  def screen(to) do
+    valid? = is_pid(to) or (is_atom(to) and to != nil)
+    Options.check!(valid?, :screen_callback, :pid, to, "a process or its name")
+
     fn
       {:epoch, info}, state ->
-        send(pid, {:training_progress, info.epoch, info.loss, info.val_loss})
+        pid = if is_pid(to), do: to, else: Process.whereis(to)
+        if pid, do: send(pid, {:training_progress, info.epoch, info.loss, info.val_loss})
         {:cont, state}
 
       _event, state ->
@@ -104,7 +114,10 @@ defmodule ExBurn.Training.Callbacks.Report do
   """
   @spec progress_bar(keyword()) :: Callbacks.t()
   def progress_bar(opts \\ []) do
-    opts = Keyword.validate!(opts, mode: :auto)
+    name = :progress_bar_callback
+    opts = Options.validate!(name, opts, mode: :auto)
+    valid? = opts[:mode] in [:auto, :plain, :terminal]
+    Options.check!(valid?, name, :mode, opts[:mode], ":auto, :plain or :terminal")
 
     fn
       {:start, info}, _state -> {:cont, Progress.new(opts[:mode], info.epochs, info.batch_size)}

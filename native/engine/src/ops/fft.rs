@@ -49,7 +49,7 @@ pub(super) fn fft2(attrs: &Fft2, mut call: Call<'_>) -> Result<Value> {
 /// Refuses an operand without the axes, or whose result differs from the declared one.
 fn check_operand(call: &Call<'_>, x: &Value, axes: &[usize], lengths: &[usize]) -> Result<()> {
     if is_tracked(x) {
-        return Err(call.invalid("has no gradient in a training step; compute it outside of the model"));
+        return Err(call.invalid("has no gradient on the tape of a training step; give gradients: :symbolic, or compute it outside of the model"));
     }
     if lengths.contains(&0) {
         return Err(call.invalid("needs a length of at least 1"));

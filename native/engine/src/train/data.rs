@@ -1,11 +1,16 @@
 //! Rows in memory and the order they are seen in.
 
+use std::sync::Arc;
+
 use chacha20::ChaCha8Rng;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 
+use super::control::Batch;
+use super::job::Rows;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::exec::Executable;
 use crate::types::{TensorType, Type};
 use crate::value::Value;
 
@@ -45,6 +50,18 @@ impl Dataset {
         let index = Value::from_bytes(&TensorType::new(Type::S64, [rows.len()]), bytes, &Device::Cpu)?;
         let select = |(line, ty): (&Value, TensorType)| line.clone().select(0, index.clone()).reshape(&ty.shape);
         Ok(self.lines.iter().zip(self.batch_types(rows.len())).map(select).collect())
+    }
+}
+
+impl Rows {
+    /// The rows numbered `numbers`, with the program of as many.
+    pub(super) fn batch(&self, numbers: &[i64]) -> Result<Batch> {
+        let rows = numbers.len();
+        let executable: &Arc<Executable> = self
+            .programs
+            .get(&rows)
+            .ok_or_else(|| Error::invalid("fit", format!("there is no program for batches of {rows}")))?;
+        Ok(Batch { executable: executable.clone(), tensors: self.dataset.batch(numbers)?, rows })
     }
 }
 

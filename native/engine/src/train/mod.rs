@@ -11,6 +11,7 @@ mod job;
 mod means;
 mod model;
 mod optimizer;
+mod pace;
 mod passes;
 mod profile;
 mod run;

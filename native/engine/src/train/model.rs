@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::finite::{Found, Seen};
 use super::optimizer::{Clip, Optimizer, OptimizerState, Prepare, adding, blend, number};
 use crate::device::Device;
 use crate::error::Result;
@@ -131,6 +132,12 @@ impl Model {
     /// Whether no gradients wait for a step.
     pub(super) fn settled(&self) -> bool {
         self.sum.batches == 0
+    }
+
+    /// The first parameter that is not finite, with what is not.
+    pub(super) fn bad_parameter(&self) -> Result<Option<Found>> {
+        let (_, bad) = Seen::start(vec![], &self.params)?.wait(&self.params)?;
+        Ok(bad)
     }
 
     /// Takes the last step back; the optimizer's memory stays where it is.

@@ -1,7 +1,7 @@
 //! The loop: epochs of steps, validation, and the talk with the owner between epochs.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -12,13 +12,11 @@ use super::finite::Seen;
 use super::job::{Config, Rows};
 use super::means::Means;
 use super::model::Model;
+use super::pace::Pace;
 use super::passes::Passes;
 use crate::error::{Error, Result};
-use crate::exec::{Executable, replay};
+use crate::exec::replay;
 use crate::value::Value;
-
-/// Least time between two reports of progress.
-const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
 /// Everything the thread needs.
 pub(super) struct Run<O> {
@@ -100,7 +98,7 @@ impl<O: Observer> Run<O> {
     /// Means over the steps of an epoch; `None` when stopped.
     fn steps(&mut self, epoch: usize, started: Instant) -> Result<Option<Means>> {
         let mut means = self.means.take().unwrap_or_default();
-        let mut told = started;
+        let mut pace = Pace::new(started, means.done());
         let mut due = false;
         let mut batches = self.batches(epoch, means.done());
         loop {
@@ -108,14 +106,18 @@ impl<O: Observer> Run<O> {
             match self.next(&mut batches)? {
                 Next::Batch(batch) => {
                     self.take(batch, place, &mut means)?;
-                    self.tell_progress(place, &means, started, &mut told);
-                    if self.pauses(place, &mut due) && self.ask(Event::Pause { epoch, means: means.clone() }).is_some()
-                    {
-                        return Ok(None);
+                    self.tell_progress(epoch, &means, &mut pace, false);
+                    if self.pauses(place, &mut due) {
+                        self.expect_finite(place)?;
+                        if self.ask(Event::Pause { epoch, means: means.clone() }).is_some() {
+                            return Ok(None);
+                        }
                     }
                 }
                 Next::End if means.batches() > 0 => {
+                    self.tell_progress(epoch, &means, &mut pace, true);
                     self.model.lock().step(self.config.learning_rate)?;
+                    self.expect_finite(Place { epoch, step: means.done() })?;
                     return Ok(Some(means));
                 }
                 Next::End if means.skipped() > 0 => {
@@ -204,6 +206,15 @@ impl<O: Observer> Run<O> {
         Ok(())
     }
 
+    /// Takes the last step back if a parameter is not finite behind it: no loss has seen what it made, and a checkpoint may
+    /// keep it.
+    fn expect_finite(&mut self, place: Place) -> Result<()> {
+        let mut model = self.model.lock();
+        let Some((parameter, value)) = model.bad_parameter()? else { return Ok(()) };
+        model.step_back();
+        if self.config.skip_non_finite { Ok(()) } else { Err(place.non_finite("parameter", Some(parameter), value)) }
+    }
+
     /// Parameters, states and `batch`, with the number of parameters and of states.
     fn inputs(&self, batch: Vec<Value>) -> Result<(Vec<Value>, usize, usize)> {
         let model = self.model.lock();
@@ -266,28 +277,16 @@ impl<O: Observer> Run<O> {
         }
     }
 
-    /// Now and then, and after the last step of an epoch.
-    fn tell_progress(&mut self, place: Place, means: &Means, started: Instant, told: &mut Instant) {
-        let Place { epoch, step } = place;
-        let steps = self.data.as_ref().map(|rows| rows.dataset.rows().div_ceil(self.config.batch_size));
-        if !self.config.progress || (told.elapsed() < PROGRESS_EVERY && steps != Some(step)) {
+    /// Tells where `epoch` stands if that is due.
+    fn tell_progress(&mut self, epoch: usize, means: &Means, pace: &mut Pace, last: bool) {
+        let step = means.done();
+        if !self.config.progress || !pace.due(step, last) {
             return;
         }
-        *told = Instant::now();
+        let steps = self.data.as_ref().map(|rows| rows.dataset.rows().div_ceil(self.config.batch_size));
         let (loss, metrics) = means.split();
-        let samples_per_second = means.samples() as f64 / started.elapsed().as_secs_f64();
+        let samples_per_second = pace.each_second(means.samples());
         self.observer.event(Event::Progress(Progress { epoch, step, steps, loss, metrics, samples_per_second }));
-    }
-}
-
-impl Rows {
-    fn batch(&self, numbers: &[i64]) -> Result<Batch> {
-        let rows = numbers.len();
-        let executable: &Arc<Executable> = self
-            .programs
-            .get(&rows)
-            .ok_or_else(|| Error::invalid("fit", format!("there is no program for batches of {rows}")))?;
-        Ok(Batch { executable: executable.clone(), tensors: self.dataset.batch(numbers)?, rows })
     }
 }
 

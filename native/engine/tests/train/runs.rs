@@ -212,6 +212,20 @@ fn a_gradient_that_is_not_finite_stops_before_the_update() {
     assert_eq!(outcome.weights(), [0.0]);
 }
 
+/// No loss sees what the last step of a run makes, nor what a checkpoint would keep.
+#[test]
+fn a_parameter_that_is_not_finite_behind_the_last_step_is_taken_back() {
+    let error =
+        Error::NonFinite { what: "parameter".into(), parameter: Some(0), value: "-inf".into(), epoch: 1, step: 1 };
+    for pause_every in [None, Some(1)] {
+        let config = Config { shuffle: false, learning_rate: f64::MAX, pause_every, ..config(1, 1) };
+        let one_row = Some(vec![tensor(Type::F64, &[1], &[1.0])]);
+        let outcome = run(config, Job { data: one_row, ..scaled(Op::Unary(Unary::Sinh), 4.0) }, go_on);
+        assert_eq!((outcome.reports.len(), &outcome.last), (0, &Event::Failed(error.clone())));
+        assert_eq!(outcome.weights(), [4.0]);
+    }
+}
+
 /// The first step goes so far that the hyperbolic sine of the parameter is infinite, whatever the batch.
 #[test]
 fn a_step_after_which_no_loss_is_finite_is_taken_back() {

@@ -83,7 +83,7 @@ pub(super) fn triangular_solve(attrs: &TriangularSolve, mut call: Call<'_>) -> R
 /// Rows and columns of the first operand's matrices.
 fn matrix(call: &Call<'_>, operands: &[Value]) -> Result<(usize, usize)> {
     if operands.iter().any(is_tracked) {
-        return Err(call.invalid("has no gradient in a training step; compute it outside of the model"));
+        return Err(call.invalid("has no gradient on the tape of a training step; give gradients: :symbolic, or compute it outside of the model"));
     }
     match operands[0].shape()[..] {
         [.., m, n] => Ok((m, n)),
