@@ -27,6 +27,7 @@ mod running;
 mod staged;
 mod step;
 mod transfer;
+mod triangular;
 mod update;
 mod wait;
 mod window;
@@ -88,6 +89,7 @@ fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         Op::Pad(_) | Op::Concatenate(_) | Op::Stack(_) | Op::PutSlice => {
             Ok(fill::run(call, adapter)?.map(|value| vec![value]))
         }
+        Op::TriangularSolve(attrs) => Ok(triangular::solve(attrs, call, adapter)?.map(|value| vec![value])),
         Op::WindowReduce(attrs) => Ok(window::reduce(attrs, call, adapter)?.map(|value| vec![value])),
         Op::Conv(attrs) => Ok(conv::conv(attrs, call, adapter)?.map(|value| vec![value])),
         Op::Take(_) | Op::TakeAlongAxis(_) | Op::Gather(_) | Op::DynamicSlice(_) => {

@@ -4,6 +4,7 @@
 
 mod functions;
 mod integers;
+mod linalg;
 #[path = "../tools/gpu.rs"]
 mod machine;
 mod order;
