@@ -5,12 +5,14 @@
 mod adapter;
 mod checked;
 mod close;
+mod complex;
 mod conv;
 mod exact;
 pub mod fallback;
 mod fill;
 mod finite;
 mod formula;
+mod fourier;
 mod functions;
 mod gather;
 mod kernel;
@@ -26,6 +28,7 @@ mod rows;
 mod running;
 mod staged;
 mod step;
+mod tables;
 mod transfer;
 mod triangular;
 mod update;
@@ -89,6 +92,7 @@ fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         Op::Pad(_) | Op::Concatenate(_) | Op::Stack(_) | Op::PutSlice => {
             Ok(fill::run(call, adapter)?.map(|value| vec![value]))
         }
+        Op::Fft(_) | Op::Fft2(_) => Ok(fourier::run(call, adapter)?.map(|value| vec![value])),
         Op::TriangularSolve(attrs) => Ok(triangular::solve(attrs, call, adapter)?.map(|value| vec![value])),
         Op::WindowReduce(attrs) => Ok(window::reduce(attrs, call, adapter)?.map(|value| vec![value])),
         Op::Conv(attrs) => Ok(conv::conv(attrs, call, adapter)?.map(|value| vec![value])),
@@ -137,6 +141,9 @@ fn body(call: &mut Call<'_>) -> Result<Vec<Value>> {
 fn elementwise(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
     if !matches!(call.op, Op::Unary(_) | Op::Binary(_) | Op::Cast | Op::Select | Op::Clip) {
         return Ok(None);
+    }
+    if complex::is_complex(call) {
+        return Ok(complex::run(call, adapter)?.map(|value| vec![value]));
     }
     if checked::fails(call, adapter)? {
         return Ok(None);

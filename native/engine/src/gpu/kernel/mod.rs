@@ -6,6 +6,7 @@ pub(super) mod arg;
 mod double;
 pub(super) mod finite;
 pub(super) mod fold;
+pub(super) mod fourier;
 pub(super) mod function;
 pub(super) mod merge;
 mod normal;
