@@ -3,6 +3,7 @@
 //! An operation runs there when one of its operands is there. What has no kernel goes through [`fallback`].
 
 mod adapter;
+mod attend;
 mod checked;
 mod close;
 mod complex;
@@ -75,7 +76,11 @@ pub(crate) fn run(mut call: Call<'_>, adapter: Adapter) -> Result<Vec<Value>> {
 fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
     match call.op {
         Op::Fused(attrs) => fused(attrs, call, adapter).map(Some),
-        Op::Blocked(_) | Op::Rows(_) => body(call).map(Some),
+        Op::Blocked(_) => match attend::run(call, adapter)? {
+            Some(results) => Ok(Some(results)),
+            None => body(call).map(Some),
+        },
+        Op::Rows(_) => body(call).map(Some),
         Op::StopGrad | Op::CustomGrad(_) => Ok(call.inputs.first().cloned().map(|value| vec![value])),
         _ if !call.inputs.iter().all(|value| value.cube().is_some()) => Ok(None),
         Op::Constant(_) | Op::Iota(_) | Op::Eye => created(call, adapter),

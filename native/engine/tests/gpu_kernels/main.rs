@@ -2,6 +2,7 @@
 //! is an error, otherwise the tests do nothing without one and say so.
 #![cfg(feature = "gpu")]
 
+mod attend;
 mod fourier;
 mod functions;
 mod integers;
