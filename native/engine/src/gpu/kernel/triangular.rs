@@ -37,6 +37,7 @@ pub(crate) fn solve(matrix: &[u32], given: &[u32], solved: &mut [u32], layout: &
         let to = place(layout, number_of_matrix, side, SOLVED);
         let mut block = Shared::<[f32]>::new_slice(comptime!(ROWS * PITCH));
         let mut known = Shared::<[f32]>::new_slice(comptime!(ROWS * COLUMNS));
+        let mut sums = Shared::<[f32]>::new_slice(comptime!(ROWS * COLUMNS));
         let own = (row * comptime!(COLUMNS as u32) + column) as usize;
         let mut first = 0u32.runtime();
         while first < layout[UNKNOWNS] {
@@ -62,23 +63,33 @@ pub(crate) fn solve(matrix: &[u32], given: &[u32], solved: &mut [u32], layout: &
             load(matrix, layout, number_of_matrix, first, first, lane, &mut block);
             let exists = inside & (at < layout[UNKNOWNS]);
             let right = held(given[inside_of(from + at * layout[comptime!(GIVEN + 2)], exists)], exists);
+            known[own] = right;
+            sums[own] = sum;
             sync_cube();
-            for k in 0..comptime!(ROWS as u32) {
-                let factor = block[(row * comptime!(PITCH as u32) + k) as usize];
-                if row == k {
-                    known[own] = (right - sum) / factor;
-                }
-                sync_cube();
-                if row > k {
-                    sum = fma(factor, known[(k * comptime!(COLUMNS as u32) + column) as usize], sum);
-                }
+            // Unknowns of a block come one after the other; a thread for each side waits for nobody.
+            if row == 0u32 {
+                substitute(&block, &sums, &mut known, column);
             }
+            sync_cube();
             if exists {
                 solved[(to + at * layout[comptime!(SOLVED + 2)]) as usize] = bits(known[own]);
             }
-            sync_cube();
             first += comptime!(ROWS as u32);
         }
+    }
+}
+
+/// Finds the unknowns of a block of one right-hand side, of which products with those before are summed up already.
+#[cube]
+fn substitute(block: &Shared<[f32]>, sums: &Shared<[f32]>, known: &mut Shared<[f32]>, column: u32) {
+    for i in 0..comptime!(ROWS as u32) {
+        let at = (i * comptime!(COLUMNS as u32) + column) as usize;
+        let row = i * comptime!(PITCH as u32);
+        let mut sum = sums[at];
+        for k in 0..i {
+            sum = fma(block[(row + k) as usize], known[(k * comptime!(COLUMNS as u32) + column) as usize], sum);
+        }
+        known[at] = (known[at] - sum) / block[(row + i) as usize];
     }
 }
 
