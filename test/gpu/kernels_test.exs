@@ -150,6 +150,55 @@ defmodule ExBurn.GPU.KernelsTest do
     end
   end
 
+  # Whole numbers with ones on the diagonal have whole solutions, which are the same however they are summed up.
+  property "triangular systems" do
+    check all(
+            n <- integer(1..6),
+            sides <- integer(1..5),
+            batch <- member_of([[], [2], [3, 2]]),
+            seed <- integer(1..1000),
+            lower <- boolean(),
+            left_side <- boolean(),
+            transform_a <- member_of([:none, :transpose])
+          ) do
+      whole = fn dims, seed ->
+        shape = List.to_tuple(batch ++ dims)
+        shape |> Nx.iota(backend: Nx.BinaryBackend) |> Nx.multiply(seed) |> Nx.remainder(5)
+      end
+
+      a = whole.([n, n], seed) |> Nx.subtract(2)
+      eye = Nx.eye(n, backend: Nx.BinaryBackend)
+      a = Nx.select(Nx.broadcast(eye, a), 1, a)
+      # What is in the other triangle does not count.
+      b = whole.(if(left_side, do: [n, sides], else: [sides, n]), seed + 1)
+      options = [lower: lower, left_side: left_side, transform_a: transform_a]
+      solve = &Nx.LinAlg.triangular_solve(&1, &2, options)
+      assert_same(solve, [Nx.as_type(a, :f32), Nx.as_type(b, :f32)])
+    end
+  end
+
+  property "Fourier transforms and products of spectra" do
+    check all(
+            shape <- shape(),
+            axis <- axis(shape),
+            length <- integer(1..30),
+            seed <- integer(1..1000)
+          ) do
+      t = shape |> Nx.iota(type: :f32, backend: Nx.BinaryBackend) |> Nx.multiply(seed) |> Nx.sin()
+
+      convolve = fn t ->
+        spectrum = Nx.fft(t, axis: axis, length: length)
+        Nx.ifft(Nx.multiply(spectrum, Nx.conjugate(spectrum)), axis: axis) |> Nx.real()
+      end
+
+      got = convolve.(on_gpu(t)) |> Nx.backend_copy(Nx.BinaryBackend)
+      # Nx.BinaryBackend's own is wrong along the first of three axes.
+      expected = t |> Nx.backend_copy(Backend) |> convolve.() |> Nx.backend_copy(Nx.BinaryBackend)
+      assert Nx.shape(got) == Nx.shape(expected)
+      assert Nx.all_close(got, expected, atol: 1.0e-4, rtol: 1.0e-5) |> Nx.to_number() == 1
+    end
+  end
+
   test "random f32 are the same and need no CPU" do
     key = Nx.Random.key(7) |> Nx.backend_copy(Nx.BinaryBackend)
 

@@ -4,7 +4,8 @@ defmodule ExBurn.NxDoctests do
 
   `other_digits/0` names those whose printed digits are one order's of sums and products, from which another, such as a
   GPU's, differs by units of the last place: `least_squares/3`, `matrix_power/2` and `lu/1` multiply factors, of which the
-  last is exact there where the print is not; `gumbel/2` and `normal/4` print a logarithm and a mean.
+  last is exact there where the print is not; `gumbel/2` and `normal/4` print a logarithm and a mean;
+  `triangular_solve/3` prints thirds of which double precision had more.
 
   Left out everywhere is `Nx.Defn.Composite.flatten_list/2`, which compares tensors with `===`, and so references of ours.
   """
@@ -26,7 +27,7 @@ defmodule ExBurn.NxDoctests do
   @doc "What a device with another order of sums leaves out."
   def other_digits,
     do: [
-      {Nx.LinAlg, [least_squares: 3, matrix_power: 2, lu: 1]},
+      {Nx.LinAlg, [least_squares: 3, matrix_power: 2, lu: 1, triangular_solve: 3]},
       {Nx.Random, [gumbel: 2, normal: 4]}
     ]
 

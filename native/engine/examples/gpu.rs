@@ -96,6 +96,40 @@ fn sum(len: usize) -> Program {
     one(Op::Reduce(Reduce { fold: Fold::Sum, axes: None, keep_axes: false }), &[&[len]], &[])
 }
 
+fn triangular(n: usize, sides: usize) -> Program {
+    let attrs = TriangularSolve { lower: true, left_side: true, transform_a: TransformA::None };
+    one(Op::TriangularSolve(attrs), &[&[n, n], &[n, sides]], &[n, sides])
+}
+
+/// Transforms of lines of real numbers.
+fn fourier(lines: usize, length: usize) -> Program {
+    let op = Op::Fft(Fft { transform: Transform::Fft, eps: 1e-10, length, axis: 1 });
+    let mut program = one(op, &[&[lines, length]], &[lines, length]);
+    program.instructions[0].outputs[0].dtype = Type::C64;
+    program
+}
+
+/// A masked attention: heads, steps, and the size of each.
+fn attention([heads, steps, size]: [usize; 3]) -> Program {
+    let (operand, scores, rows) = ([heads, steps, size], [heads, steps, steps], [heads, steps, 1]);
+    let mut b = Builder::new(&[&operand, &operand, &operand, &[steps, steps]]);
+    let dot = |rhs: usize| {
+        Op::Dot(Dot { lhs_contract: vec![2], lhs_batch: vec![0], rhs_contract: vec![rhs], rhs_batch: vec![0] })
+    };
+    let fold = |fold| Op::Reduce(Reduce { fold, axes: Some(vec![2]), keep_axes: true });
+    let scale = b.number(1.0 / (size as f32).sqrt());
+    let products = b.push(dot(2), &[0, 1], &scores);
+    let scaled = b.push(Op::Binary(Binary::Multiply), &[products, scale], &scores);
+    let masked = b.push(Op::Binary(Binary::Add), &[scaled, 3], &scores);
+    let largest = b.push(fold(Fold::Max), &[masked], &rows);
+    let below = b.push(Op::Binary(Binary::Subtract), &[masked, largest], &scores);
+    let exp = b.push(Op::Unary(Unary::Exp), &[below], &scores);
+    let sum = b.push(fold(Fold::Sum), &[exp], &rows);
+    let weights = b.push(Op::Binary(Binary::Divide), &[exp, sum], &scores);
+    let result = b.push(dot(1), &[weights, 2], &operand);
+    b.end(result)
+}
+
 /// Two hidden layers and the cross-entropy of labels that are given as one row each.
 fn network(batch: usize) -> Program {
     let sizes = [784, 256, 128, 10];
@@ -206,6 +240,18 @@ fn main() -> Result<()> {
     time("chain_4M", &chain(4_000_000), adapter)?;
     time("sum_4M", &sum(4_000_000), adapter)?;
     time("softmax_1024", &softmax(1024, 1024), adapter)?;
+    let small = adapter.is_software();
+    for [n, sides] in if small { vec![[512, 1], [512, 64]] } else { vec![[2048, 1], [1024, 1024], [4096, 4096]] } {
+        time(&format!("triangular_{n}x{sides}"), &triangular(n, sides), adapter)?;
+    }
+    for [lines, length] in
+        if small { vec![[64, 1024], [64, 1009]] } else { vec![[4096, 1024], [4096, 1009], [4, 1 << 20]] }
+    {
+        time(&format!("fft_{lines}x{length}"), &fourier(lines, length), adapter)?;
+    }
+    for sizes in if small { vec![[2, 256, 64]] } else { vec![[96, 512, 64], [16, 4096, 64]] } {
+        time(&format!("attention_{}x{}x{}", sizes[0], sizes[1], sizes[2]), &attention(sizes), adapter)?;
+    }
     for batch in [32, 128] {
         train(batch, adapter)?;
     }

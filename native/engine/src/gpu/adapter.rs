@@ -8,6 +8,7 @@ use burn_cubecl::cubecl::device::WgpuDeviceKind;
 use burn_std::stream::{StreamPolicy, set_policy};
 
 use super::layouts::Layouts;
+use super::tables::Tables;
 use super::wait::wait;
 use crate::error::{Error, Result};
 use crate::panics::catch;
@@ -21,6 +22,7 @@ struct Found {
     device: CubeDevice,
     client: OnceLock<std::result::Result<Client, String>>,
     layouts: Layouts,
+    tables: Tables,
 }
 
 /// The graphics API that wgpu reaches GPUs by.
@@ -35,7 +37,12 @@ fn found() -> &'static [Found] {
         let devices = catch("device", || Ok(CubeDevice::enumerate_all())).unwrap_or_default();
         devices
             .into_iter()
-            .map(|device| Found { device, client: OnceLock::new(), layouts: Layouts::default() })
+            .map(|device| Found {
+                device,
+                client: OnceLock::new(),
+                layouts: Layouts::default(),
+                tables: Tables::default(),
+            })
             .collect()
     })
 }
@@ -98,6 +105,11 @@ impl Adapter {
     /// What kernels there are told about shapes.
     pub(super) fn layouts(&self) -> &'static Layouts {
         &found()[self.0].layouts
+    }
+
+    /// What kernels there are told about transforms.
+    pub(super) fn tables(&self) -> &'static Tables {
+        &found()[self.0].tables
     }
 
     /// Burn's name of the GPU.

@@ -212,7 +212,7 @@ const FEW_ROWS: usize = 256;
 /// Elements that many threads fold at least.
 const LONG_CHUNK: usize = 8192;
 
-fn lost() -> Error {
+pub(super) fn lost() -> Error {
     Error::invalid("device", "a value left the GPU")
 }
 

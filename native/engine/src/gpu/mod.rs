@@ -3,14 +3,17 @@
 //! An operation runs there when one of its operands is there. What has no kernel goes through [`fallback`].
 
 mod adapter;
+mod attend;
 mod checked;
 mod close;
+mod complex;
 mod conv;
 mod exact;
 pub mod fallback;
 mod fill;
 mod finite;
 mod formula;
+mod fourier;
 mod functions;
 mod gather;
 mod kernel;
@@ -26,7 +29,9 @@ mod rows;
 mod running;
 mod staged;
 mod step;
+mod tables;
 mod transfer;
+mod triangular;
 mod update;
 mod wait;
 mod window;
@@ -71,7 +76,11 @@ pub(crate) fn run(mut call: Call<'_>, adapter: Adapter) -> Result<Vec<Value>> {
 fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
     match call.op {
         Op::Fused(attrs) => fused(attrs, call, adapter).map(Some),
-        Op::Blocked(_) | Op::Rows(_) => body(call).map(Some),
+        Op::Blocked(_) => match attend::run(call, adapter)? {
+            Some(results) => Ok(Some(results)),
+            None => body(call).map(Some),
+        },
+        Op::Rows(_) => body(call).map(Some),
         Op::StopGrad | Op::CustomGrad(_) => Ok(call.inputs.first().cloned().map(|value| vec![value])),
         _ if !call.inputs.iter().all(|value| value.cube().is_some()) => Ok(None),
         Op::Constant(_) | Op::Iota(_) | Op::Eye => created(call, adapter),
@@ -88,6 +97,8 @@ fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         Op::Pad(_) | Op::Concatenate(_) | Op::Stack(_) | Op::PutSlice => {
             Ok(fill::run(call, adapter)?.map(|value| vec![value]))
         }
+        Op::Fft(_) | Op::Fft2(_) => Ok(fourier::run(call, adapter)?.map(|value| vec![value])),
+        Op::TriangularSolve(attrs) => Ok(triangular::solve(attrs, call, adapter)?.map(|value| vec![value])),
         Op::WindowReduce(attrs) => Ok(window::reduce(attrs, call, adapter)?.map(|value| vec![value])),
         Op::Conv(attrs) => Ok(conv::conv(attrs, call, adapter)?.map(|value| vec![value])),
         Op::Take(_) | Op::TakeAlongAxis(_) | Op::Gather(_) | Op::DynamicSlice(_) => {
@@ -135,6 +146,9 @@ fn body(call: &mut Call<'_>) -> Result<Vec<Value>> {
 fn elementwise(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
     if !matches!(call.op, Op::Unary(_) | Op::Binary(_) | Op::Cast | Op::Select | Op::Clip) {
         return Ok(None);
+    }
+    if complex::is_complex(call) {
+        return Ok(complex::run(call, adapter)?.map(|value| vec![value]));
     }
     if checked::fails(call, adapter)? {
         return Ok(None);

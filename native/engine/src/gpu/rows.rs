@@ -1,12 +1,13 @@
 //! Regions with folds of rows as one kernel: a softmax or a layer norm reads its rows once.
 
+use burn_cubecl::cubecl::calculate_cube_count_elemwise;
 use burn_cubecl::cubecl::prelude::*;
 
 use super::kernel::rows::rows_region;
-use super::launch::buffer;
+use super::launch::{buffer, counted};
 use super::layouts::words;
 use super::reduce::folding;
-use super::step::{Fold, Part, RowRead, Rows};
+use super::step::{Fold, Part, RowRead, Rows, Width};
 use super::transfer::{empty, from_cube, reshaped};
 use super::{Adapter, writer};
 use crate::error::Result;
@@ -18,6 +19,9 @@ use crate::value::Value;
 /// Shorter rows are folded by a thread each, and longer ones do not stay in a cache.
 const LENGTHS: std::ops::RangeInclusive<usize> = 32..=16384;
 
+/// Fewest and most threads for a row.
+const LANES: (usize, usize) = (32, 256);
+
 /// The results of the region; `None` where it is not one of `f32` with rows of a good length.
 pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
     let kept = attrs.shape.len() - attrs.row_axes;
@@ -25,12 +29,14 @@ pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Op
     let client = adapter.client()?;
     let buffers = call.inputs.len() + call.outputs.len() + 1;
     let fits = buffers <= client.properties().hardware.max_bindings as usize;
-    if !fits || !LENGTHS.contains(&length) || rows == 0 || rows > MOST_ROWS {
+    if !fits || !LENGTHS.contains(&length) || rows == 0 || counted(rows.saturating_mul(LANES.1)).is_err() {
         return Ok(None);
     }
     let tensors: Option<Vec<_>> = call.inputs.iter().map(Value::cube).collect();
+    let mut layout = vec![rows as u32, length as u32, 0, 0, 0];
+    let operands = call.inputs.iter().zip(&attrs.extents);
     let reads: Option<Vec<RowRead>> =
-        call.inputs.iter().zip(&attrs.extents).map(|(value, extent)| read(attrs, value, *extent)).collect();
+        operands.map(|(value, extent)| read(attrs, &value.shape(), *extent, &mut layout)).collect();
     let Some((region, tensors)) = reads.and_then(|reads| region(attrs, reads)).zip(tensors) else { return Ok(None) };
     let outputs: Vec<TensorType> = call
         .outputs
@@ -43,14 +49,15 @@ pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Op
         return Ok(None);
     }
     let results = outputs.iter().map(|ty| empty(ty, adapter)).collect::<Result<Vec<_>>>()?;
-    let lanes = length.div_ceil(4).next_power_of_two().clamp(32, 256);
-    let layout = words(adapter, &[rows as u32, length as u32, 0, 0, 0])?;
+    let lanes = length.div_ceil(4).next_power_of_two().clamp(LANES.0, LANES.1);
+    let dim = CubeDim::new_1d(lanes as u32);
+    let layout = words(adapter, &layout)?;
     // SAFETY: a block for each row reads and writes inside of its row, and the buffers have as many rows.
     unsafe {
         rows_region::launch_unchecked(
             client,
-            CubeCount::new_1d(rows as u32),
-            CubeDim::new_1d(lanes as u32),
+            calculate_cube_count_elemwise(client, rows * lanes, dim),
+            dim,
             tensors.into_iter().map(buffer).collect(),
             results.iter().map(buffer).collect(),
             layout,
@@ -62,22 +69,41 @@ pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Op
     Ok(values.map(|(tensor, out)| reshaped(&from_cube(out.dtype, tensor), out.dtype, &out.shape)).collect())
 }
 
-/// The most blocks along one axis.
-const MOST_ROWS: usize = 65535;
-
-/// How an operand is read; `None` where it repeats otherwise than by rows.
-fn read(attrs: &Fused, value: &Value, extent: Extent) -> Option<RowRead> {
-    let (shape, own) = (&attrs.shape, value.shape());
-    let columns = &shape[shape.len() - attrs.row_axes..];
+/// How an operand of a shape is read; what it says in numbers is added to the layout. `None` where it repeats otherwise than by rows.
+fn read(attrs: &Fused, own: &[usize], extent: Extent, layout: &mut Vec<u32>) -> Option<RowRead> {
+    let (lead, columns) = attrs.shape.split_at(attrs.shape.len() - attrs.row_axes);
     match extent {
-        Extent::One => Some(RowRead::One),
-        Extent::Row => Some(RowRead::Row),
-        Extent::Whole if own == *shape => Some(RowRead::Whole),
-        Extent::Whole => {
-            let lead = own.len().checked_sub(columns.len())?;
-            (own[lead..] == *columns && own[..lead].iter().all(|&length| length == 1)).then_some(RowRead::Column)
-        }
+        Extent::One => return Some(RowRead::One),
+        Extent::Row => return Some(RowRead::Row),
+        Extent::Whole if own == attrs.shape => return Some(RowRead::Whole),
+        Extent::Whole => {}
     }
+    let missing = attrs.shape.len().checked_sub(own.len())?;
+    let own = [&vec![1; missing], own].concat();
+    let (own_lead, own_columns) = own.split_at(lead.len());
+    let width = match own_columns {
+        own if own == columns => Width::Whole,
+        own if own.iter().all(|&length| length == 1) => Width::One,
+        _ => return None,
+    };
+    // Axes of rows, and whether the operand repeats along them.
+    let axes = lead.iter().zip(own_lead).filter(|(length, _)| **length != 1).map(|(&length, &own)| (length, own == 1));
+    let axes: Vec<(usize, bool)> = axes.collect();
+    let first = axes.iter().take_while(|axis| axis.1).count();
+    let end = first + axes[first..].iter().take_while(|axis| !axis.1).count();
+    if axes[end..].iter().any(|axis| !axis.1) {
+        return None;
+    }
+    let [share, rows] = [&axes[end..], &axes[first..end]].map(|axes| axes.iter().map(|axis| axis.0).product::<usize>());
+    match (width, rows, share) {
+        (Width::Whole, 1, _) => return Some(RowRead::Column),
+        (Width::One, 1, _) => return Some(RowRead::One),
+        (Width::Whole, _, 1) if first == 0 => return Some(RowRead::Whole),
+        (Width::One, _, 1) if first == 0 => return Some(RowRead::Row),
+        _ => {}
+    }
+    layout.extend([share as u32, rows as u32]);
+    Some(RowRead::Repeated(layout.len() - 2, width))
 }
 
 fn region(attrs: &Fused, reads: Vec<RowRead>) -> Option<Rows> {

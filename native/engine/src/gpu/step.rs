@@ -178,6 +178,13 @@ impl Fold {
     }
 }
 
+/// What a row of an operand has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Width {
+    Whole,
+    One,
+}
+
 /// How an operand is read by a region that folds its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RowRead {
@@ -187,6 +194,9 @@ pub(crate) enum RowRead {
     Column,
     /// An element for each row.
     Row,
+    /// Rows that repeat, or an element for each of these: so many rows share one, and there are so many of them, say the two words
+    /// of the layout from this one on.
+    Repeated(usize, Width),
     /// One element for all.
     One,
 }

@@ -141,7 +141,7 @@ fn fill<T: Copy + Into<Complex64>>(numbers: &mut [Complex64], line: &[T]) {
 
 /// The steps of a transform. Making them takes longer than following them, so those used last are kept: at most
 /// `PLANS`, whose tables hold about `ELEMENTS` numbers in all.
-fn plan(length: usize, inverse: bool) -> Plan {
+pub(crate) fn plan(length: usize, inverse: bool) -> Plan {
     const PLANS: usize = 64;
     const ELEMENTS: usize = 1 << 23;
     static KEPT: Mutex<Vec<Plan>> = Mutex::new(Vec::new());

@@ -15,7 +15,7 @@ mod create;
 mod custom_reduce;
 mod dot;
 mod emulate;
-mod fft;
+pub(crate) mod fft;
 pub(crate) mod fused;
 mod gradient;
 mod index;

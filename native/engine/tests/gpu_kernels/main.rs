@@ -2,8 +2,11 @@
 //! is an error, otherwise the tests do nothing without one and say so.
 #![cfg(feature = "gpu")]
 
+mod attend;
+mod fourier;
 mod functions;
 mod integers;
+mod linalg;
 #[path = "../tools/gpu.rs"]
 mod machine;
 mod order;

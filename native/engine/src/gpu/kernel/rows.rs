@@ -7,7 +7,7 @@ use cubecl::prelude::*;
 use super::apply;
 use super::fold::together;
 use super::region::{COUNT, FOLDED, ZERO, step};
-use crate::gpu::step::{Part, RowRead, Rows};
+use crate::gpu::step::{Part, RowRead, Rows, Width};
 
 /// Each block computes a row of the results that have an element for each of the region, and an element of those that have
 /// one for each row.
@@ -84,6 +84,8 @@ fn values(
             RowRead::Whole => number,
             RowRead::Column => k,
             RowRead::Row => row,
+            RowRead::Repeated(word, Width::Whole) => repeated(layout, row, word) * layout[FOLDED] + k,
+            RowRead::Repeated(word, Width::One) => repeated(layout, row, word),
             RowRead::One => 0u32.runtime(),
         };
         values.push(operand[at as usize]);
@@ -103,4 +105,10 @@ fn values(
         values.push(value);
     }
     values
+}
+
+/// The row of an operand whose rows repeat.
+#[cube]
+fn repeated(layout: &[u32], row: u32, #[comptime] word: usize) -> u32 {
+    (row / layout[word]) % layout[comptime!(word + 1)]
 }
