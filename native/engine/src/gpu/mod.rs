@@ -1,4 +1,4 @@
-//! Tensors and operations on GPUs, through CubeCL kernels of our own and Burn's products of `f32`.
+//! Tensors and operations on GPUs, through CubeCL kernels of our own.
 //!
 //! An operation runs there when one of its operands is there. What has no kernel goes through [`fallback`].
 
@@ -6,7 +6,6 @@ mod adapter;
 mod checked;
 mod close;
 mod conv;
-mod exact;
 pub mod fallback;
 mod fill;
 mod finite;
@@ -26,6 +25,7 @@ mod rows;
 mod running;
 mod staged;
 mod step;
+mod tiled;
 mod transfer;
 mod update;
 mod wait;

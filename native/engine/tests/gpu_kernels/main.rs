@@ -7,6 +7,7 @@ mod integers;
 #[path = "../tools/gpu.rs"]
 mod machine;
 mod order;
+mod products;
 mod running;
 mod sizes;
 mod update;

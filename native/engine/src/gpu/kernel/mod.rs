@@ -14,3 +14,4 @@ pub(super) mod region;
 pub(super) mod rows;
 pub(super) mod scan;
 pub(super) mod scatter;
+pub(super) mod tiled;
