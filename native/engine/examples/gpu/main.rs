@@ -96,6 +96,12 @@ fn main() -> Result<()> {
         return Ok(());
     };
     println!("{} by {}", adapter.name()?, adapter.api());
+    if std::env::var("TILE").is_ok() {
+        for n in [1024, 2048, 4096] {
+            time(&format!("matmul_{n}"), &programs::product(n), adapter)?;
+        }
+        return time("conv3x3_64_56_b8", &programs::convolution(), adapter);
+    }
     time("add_4", &programs::one(Op::Binary(Binary::Add), &[&[4], &[4]], &[4]), adapter)?;
     for n in [256, 512, 1024, 2048, 4096] {
         if n <= 512 || !adapter.is_software() {

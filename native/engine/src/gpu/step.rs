@@ -217,8 +217,24 @@ pub(crate) enum Strip {
     AlongInner,
     /// Lines are: the rows of the left operand, the columns of the right one.
     AlongLines,
+    /// Neither are.
+    Apart,
     /// The right one's columns are windows of an input with so many axes, perhaps with gaps between its elements.
     Windows { axes: usize, gaps: bool },
+}
+
+impl Strip {
+    /// How many axes windows have; 0 where there are none.
+    pub(crate) fn axes(self) -> usize {
+        match self {
+            Strip::Windows { axes, .. } => axes,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn has_gaps(self) -> bool {
+        matches!(self, Strip::Windows { gaps: true, .. })
+    }
 }
 
 /// The part of a product that a block of threads makes.

@@ -90,7 +90,11 @@ impl Product<'_> {
 
     /// The largest tile of which there are enough for all multiprocessors.
     fn tile(&self) -> Result<Tile> {
-        let along = |steps: &[usize; 3]| if steps[2] == 1 { Strip::AlongInner } else { Strip::AlongLines };
+        let along = |steps: &[usize; 3]| match steps {
+            [_, _, 1] => Strip::AlongInner,
+            [_, 1, _] => Strip::AlongLines,
+            _ => Strip::Apart,
+        };
         let gaps = |windows: &Windows| windows.axes.iter().any(|axis| axis.gap > 1);
         let rhs = match &self.windows {
             Some(windows) => Strip::Windows { axes: windows.axes.len(), gaps: gaps(windows) },
@@ -98,7 +102,15 @@ impl Product<'_> {
         };
         let tile = |(rows, columns, inner)| Tile { rows, columns, inner, lhs: along(&self.lhs_steps), rhs };
         let small = tile((1, 1, 16));
-        let large = [(2, 2, 8), (1, 2, 8), (2, 1, 8)].map(tile);
+        // Windows leave no registers for more, and two squares both ways leave a multiprocessor room for one block.
+        if self.windows.is_some() {
+            return Ok(small);
+        }
+        if let Ok(text) = std::env::var("TILE") {
+            let n: Vec<usize> = text.split(',').map(|n| n.parse().unwrap()).collect();
+            return Ok(tile((n[0], n[1], n[2])));
+        }
+        let large = [(1, 2, 8), (2, 1, 8)].map(tile);
         let edge = small.edge(1);
         let multiprocessors = self.multiprocessors()?;
         let fits = |tile: &Tile| {

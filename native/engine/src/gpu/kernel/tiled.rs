@@ -61,23 +61,22 @@ pub(crate) fn product(lhs: &[f32], rhs: &[f32], out: &mut [f32], layout: &[u32],
         for i in 0..comptime!(4 * tile.rows * tile.columns) {
             sums[i] = Four::new(0.0f32);
         }
-        let left = reader(layout, first_row, comptime!(tile.lhs), comptime!(tile.rows), tile);
-        let right = reader(layout, first_column, comptime!(tile.rhs), comptime!(tile.columns), tile);
+        let (lhs_strip, rhs_strip, inner) = comptime!((tile.lhs, tile.rhs, tile.inner));
+        let left = reader(layout, batch, first_row, lhs_strip, tile.rows, inner, LHS, ROWS);
+        let right = reader(layout, batch, first_column, rhs_strip, tile.columns, inner, RHS, COLUMNS);
 
-        let next = read(lhs, layout, &left, batch, k, end, comptime!(tile.lhs), LHS, ROWS);
-        keep(&mut lhs_strips, &left, next, 0u32.runtime(), comptime!(tile.rows), tile);
-        let next = read(rhs, layout, &right, batch, k, end, comptime!(tile.rhs), RHS, COLUMNS);
-        keep(&mut rhs_strips, &right, next, 0u32.runtime(), comptime!(tile.columns), tile);
+        keep(&mut lhs_strips, &left, read(lhs, &left, k, end, lhs_strip), 0u32.runtime(), tile.rows, inner);
+        keep(&mut rhs_strips, &right, read(rhs, &right, k, end, rhs_strip), 0u32.runtime(), tile.columns, inner);
         sync_cube();
         let mut half = 0u32.runtime();
         while k < end {
-            k += comptime!(tile.inner as u32);
-            let next_left = read(lhs, layout, &left, batch, k, end, comptime!(tile.lhs), LHS, ROWS);
-            let next_right = read(rhs, layout, &right, batch, k, end, comptime!(tile.rhs), RHS, COLUMNS);
+            k += comptime!(inner as u32);
+            let next_left = read(lhs, &left, k, end, lhs_strip);
+            let next_right = read(rhs, &right, k, end, rhs_strip);
             multiply(&lhs_strips, &rhs_strips, &mut sums, half, tile);
             half = 1u32 - half;
-            keep(&mut lhs_strips, &left, next_left, half, comptime!(tile.rows), tile);
-            keep(&mut rhs_strips, &right, next_right, half, comptime!(tile.columns), tile);
+            keep(&mut lhs_strips, &left, next_left, half, tile.rows, inner);
+            keep(&mut rhs_strips, &right, next_right, half, tile.columns, inner);
             sync_cube();
         }
         let from = batch * layout[OUT] + part * layout[OUT + 1];
@@ -91,106 +90,144 @@ fn pitch(squares: usize) -> usize {
     squares * EDGE + 1
 }
 
-/// What a thread brings of a strip: four lines of one contracted element.
+/// What a thread brings of a strip: four lines of one contracted element. All that a layout says of them is read before the loop,
+/// as after each barrier it would have to be read again.
 #[derive(CubeType)]
 struct Reader {
-    /// Whether there is work for this thread.
+    /// Whether there is work for this thread, and where in a strip it is kept.
     works: bool,
-    /// The first line.
-    line: u32,
-    /// The four lines' number in the strip.
-    four: u32,
+    place: u32,
     /// The contracted element in the strip.
     depth: u32,
-    /// Of windows, for each line: where its example begins, and its place along each axis.
+    /// From one contracted element, or one channel of windows, to the next.
+    step: u32,
+    /// How many of the lines are some of the operand.
+    lines: u32,
+    /// Where the first line begins, and from one to the next.
+    start: u32,
+    line_step: u32,
+    /// Of windows, for each line where its example begins, and the place along each axis, the last axis first, as all of these.
+    starts: Sequence<u32>,
     places: Sequence<u32>,
+    axes: Sequence<Axis>,
+}
+
+/// What a layout says of an axis of windows.
+#[derive(CubeType)]
+struct Axis {
+    length: u32,
+    gap: u32,
+    step: u32,
+    kernel: u32,
+    dilation: u32,
 }
 
 #[cube]
 fn reader(
     layout: &[u32],
+    batch: u32,
     first: u32,
     #[comptime] strip: Strip,
     #[comptime] squares: usize,
-    #[comptime] tile: Tile,
+    #[comptime] inner: usize,
+    #[comptime] steps: usize,
+    #[comptime] lines: usize,
 ) -> Reader {
     let unit = UNIT_POS;
     let fours = comptime!((squares * EDGE) as u32);
-    let inner = comptime!(tile.inner as u32);
+    let inner = comptime!(inner as u32);
     let along_inner = comptime!(strip == Strip::AlongInner);
     let four = if along_inner { unit / inner } else { unit % fours };
     let depth = if along_inner { unit % inner } else { unit / fours };
-    let line = first + 4u32 * four;
+    let works = unit < fours * inner;
+    let mut starts = Sequence::<u32>::new();
     let mut places = Sequence::<u32>::new();
-    if let Strip::Windows { axes, .. } = strip {
+    let mut axes = Sequence::<Axis>::new();
+    let count = comptime!(strip.axes());
+    let line = first + 4u32 * four;
+    let (start, line_step) = (batch * layout[steps], layout[steps + 1]);
+    if comptime!(count > 0) {
         #[unroll]
         for i in 0..4usize {
-            let mut rest = line + comptime!(i as u32);
-            let example = rest / layout[WIDTH];
-            rest %= layout[WIDTH];
-            places.push(example * layout[RHS + 1]);
+            let line = line + comptime!(i as u32);
+            let example = line / layout[WIDTH];
+            let mut rest = line - example * layout[WIDTH];
+            starts.push(start + example * line_step);
             #[unroll]
-            for inverse in 0..axes {
-                let axis = comptime!(AXES + (axes - 1 - inverse) * AXIS);
+            for inverse in 0..count {
+                let axis = comptime!(AXES + (count - 1 - inverse) * AXIS);
                 let window = rest % layout[axis];
                 rest /= layout[axis];
                 places.push(window * layout[axis + 1] - layout[axis + 2]);
             }
         }
     }
-    Reader { works: unit < fours * inner, line, four, depth, places }
+    #[unroll]
+    for inverse in 0..count {
+        let axis = comptime!(AXES + (count - 1 - inverse) * AXIS);
+        axes.push(Axis {
+            length: layout[axis + 3],
+            gap: layout[axis + 4],
+            step: layout[axis + 5],
+            kernel: layout[axis + 6],
+            dilation: layout[axis + 7],
+        });
+    }
+    let lines = select(works && line < layout[lines], layout[lines] - line, 0u32.runtime());
+    Reader {
+        works,
+        place: depth * comptime!(pitch(squares) as u32) + four,
+        depth,
+        step: layout[steps + 2],
+        lines,
+        start: start + line * line_step,
+        line_step,
+        starts,
+        places,
+        axes,
+    }
 }
 
 /// The four elements of a thread, zeros for those outside of the operand.
 #[cube]
-fn read(
-    from: &[f32],
-    layout: &[u32],
-    reader: &Reader,
-    batch: u32,
-    k: u32,
-    end: u32,
-    #[comptime] strip: Strip,
-    #[comptime] steps: usize,
-    #[comptime] lines: usize,
-) -> Four {
+fn read(from: &[f32], reader: &Reader, k: u32, end: u32, #[comptime] strip: Strip) -> Four {
     let mut four = Four::new(0.0f32);
-    let first = batch * layout[steps];
     let depth = k + reader.depth;
     let mut channel = depth;
     let mut kernel = Sequence::<u32>::new();
-    if let Strip::Windows { axes, .. } = strip {
-        #[unroll]
-        for inverse in 0..axes {
-            let axis = comptime!(AXES + (axes - 1 - inverse) * AXIS);
-            kernel.push((channel % layout[axis + 6]) * layout[axis + 7]);
-            channel /= layout[axis + 6];
-        }
+    #[unroll]
+    for i in 0..reader.axes.len() {
+        let axis = reader.axes.index(i);
+        let whole = channel / axis.kernel;
+        kernel.push((channel - whole * axis.kernel) * axis.dilation);
+        channel = whole;
     }
+    let first = if comptime!(strip == Strip::AlongInner) { channel } else { channel * reader.step };
     #[unroll]
     for i in 0..4usize {
-        let line = reader.line + comptime!(i as u32);
-        let mut inside = reader.works && line < layout[lines] && depth < end;
-        let mut at = first + channel * layout[steps + 2];
-        if let Strip::Windows { axes, gaps } = strip {
-            at += *reader.places.index(comptime!(i * (1 + axes)));
-            #[unroll]
-            for inverse in 0..axes {
-                let axis = comptime!(AXES + (axes - 1 - inverse) * AXIS);
-                // What lies before the input wraps around to very large places.
-                let mut place = *reader.places.index(comptime!(i * (1 + axes) + 1 + inverse)) + *kernel.index(inverse);
-                inside = inside && place < layout[axis + 3];
-                if gaps {
-                    inside = inside && place % layout[axis + 4] == 0u32;
-                    place /= layout[axis + 4];
-                }
-                at += place * layout[axis + 5];
+        let number = comptime!(i as u32);
+        let mut inside = depth < end && number < reader.lines;
+        let start = match strip {
+            Strip::Windows { .. } => *reader.starts.index(i),
+            Strip::AlongLines => reader.start + number,
+            _ => reader.start + number * reader.line_step,
+        };
+        let mut at = first + start;
+        #[unroll]
+        for j in 0..reader.axes.len() {
+            let axis = reader.axes.index(j);
+            // What lies before the input wraps around to very large places.
+            let mut place = *reader.places.index(comptime!(i * reader.axes.len() + j)) + *kernel.index(j);
+            inside = inside && place < axis.length;
+            if comptime!(strip.has_gaps()) {
+                inside = inside && place % axis.gap == 0u32;
+                place /= axis.gap;
             }
-        } else {
-            at += line * layout[steps + 1];
+            at += place * axis.step;
         }
-        let at = select(inside, at, 0u32.runtime());
-        four.insert(i, select(inside, from[at as usize], 0.0f32.runtime()));
+        if inside {
+            four.insert(i, from[at as usize]);
+        }
     }
     four
 }
@@ -203,10 +240,12 @@ fn keep(
     four: Four,
     half: u32,
     #[comptime] squares: usize,
-    #[comptime] tile: Tile,
+    #[comptime] inner: usize,
 ) {
-    if reader.works {
-        let at = (half * comptime!(tile.inner as u32) + reader.depth) * comptime!(pitch(squares) as u32) + reader.four;
+    let at = half * comptime!((inner * pitch(squares)) as u32) + reader.place;
+    if comptime!(squares * EDGE * inner == UNITS) {
+        strips[at as usize] = four;
+    } else if reader.works {
         strips[at as usize] = four;
     }
 }
@@ -215,12 +254,10 @@ fn keep(
 #[cube]
 fn multiply(lhs: &Shared<[Four]>, rhs: &Shared<[Four]>, sums: &mut Array<Four>, half: u32, #[comptime] tile: Tile) {
     let edge = comptime!(EDGE as u32);
-    let (row, column) = (UNIT_POS / edge, UNIT_POS % edge);
+    let mut left = half * comptime!((tile.inner * pitch(tile.rows)) as u32) + UNIT_POS / edge;
+    let mut right = half * comptime!((tile.inner * pitch(tile.columns)) as u32) + UNIT_POS % edge;
     #[unroll]
-    for depth in 0..tile.inner {
-        let depth = half * comptime!(tile.inner as u32) + comptime!(depth as u32);
-        let left = depth * comptime!(pitch(tile.rows) as u32) + row;
-        let right = depth * comptime!(pitch(tile.columns) as u32) + column;
+    for _depth in 0..tile.inner {
         let mut fours = Sequence::<Four>::new();
         #[unroll]
         for c in 0..tile.columns {
@@ -239,6 +276,8 @@ fn multiply(lhs: &Shared<[Four]>, rhs: &Shared<[Four]>, sums: &mut Array<Four>, 
                 }
             }
         }
+        left += comptime!(pitch(tile.rows) as u32);
+        right += comptime!(pitch(tile.columns) as u32);
     }
 }
 
