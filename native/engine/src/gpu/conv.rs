@@ -1,17 +1,18 @@
-//! Convolutions on a GPU: a region with an axis for each of the result, one for the channels of a group and one for each of the
-//! kernel's, of which the latter are folded.
+//! Convolutions on a GPU: of many features a product by tiles; else a region with an axis for each of the result, one for the
+//! channels of a group and one for each of the kernel's, of which the latter are folded.
 
 use super::formula::Formula;
 use super::launch::{Operand, Work};
 use super::movement::strides;
+use super::product::{single, step};
 use super::reduce::settled;
 use super::step::{Fold, Two};
-use super::transfer::reshaped;
-use super::{Adapter, movement, product};
+use super::tiled::{Axis, Product, Windows};
+use super::{Adapter, movement};
 use crate::error::Result;
 use crate::ops::Call;
 use crate::program::{Axes, Conv, Op};
-use crate::types::{TensorType, Type};
+use crate::types::TensorType;
 use crate::value::Value;
 
 /// The convolution, where there is a kernel for it: of real numbers held alike, without groups of the batch.
@@ -19,11 +20,12 @@ pub(super) fn conv(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Op
     let ([x, kernel], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
     let floats = [x.dtype(), kernel.dtype(), out.dtype].map(|dtype| dtype.is_float());
     let ints = [x.dtype(), kernel.dtype(), out.dtype].map(|dtype| dtype.is_int());
-    let alike = floats.iter().all(|&float| float) || ints.iter().all(|&int| int);
+    // Results of 8-bit floats are rounded on the host.
+    let alike = floats.iter().all(|&float| float && out.dtype.bits() > 8) || ints.iter().all(|&int| int);
     if !alike || attrs.batch_group_size != 1 || x.is_empty() || kernel.is_empty() {
         return Ok(None);
     }
-    if let Some(result) = by_columns(attrs, call, adapter)? {
+    if let Some(result) = as_product(attrs, call, adapter)? {
         return Ok(Some(result));
     }
     let rank = out.shape.len();
@@ -46,50 +48,81 @@ pub(super) fn conv(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Op
     settled(work.fold(Fold { function: plus, identity: 0 }, rank)?, out, adapter).map(Some)
 }
 
-/// From so many products on, the columns of a convolution are written down for a product of matrices.
-const MANY_PRODUCTS: usize = 1 << 20;
-/// The most bytes that columns may take.
-const MOST_COLUMNS: usize = 1 << 30;
+/// Fewer features or contracted elements leave most of a tile empty.
+const LEAST_ROWS: usize = 8;
+const LEAST_INNER: usize = 8;
 
-/// A convolution of many products as one of matrices: for each example, the kernels by the columns of the input that each
-/// element of the result sees.
-fn by_columns(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
+/// A convolution as a product for each group: the kernels by the windows of the input that each element of the result sees.
+fn as_product(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let ([x, kernel], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
-    let single = [x.dtype(), kernel.dtype(), out.dtype].iter().all(|&dtype| dtype == Type::F32);
-    let length = |role: usize| out.shape[attrs.output_permutation[role]];
-    let (batch, features) = (length(0), length(1));
-    let windows: Vec<usize> = (2..out.shape.len()).map(length).collect();
-    let steps: Vec<usize> = attrs.kernel_permutation[1..].iter().map(|&axis| kernel.shape()[axis]).collect();
-    let (rows, columns) = (steps.iter().product::<usize>(), windows.iter().product::<usize>());
-    let elements = batch * rows * columns;
-    let most = MOST_COLUMNS.min(adapter.largest()?);
-    if !single || attrs.feature_group_size != 1 || elements * features < MANY_PRODUCTS || elements * 4 > most {
+    let groups = attrs.feature_group_size;
+    let order =
+        |permutation: &[usize], shape: &[usize]| permutation.iter().map(|&axis| shape[axis]).collect::<Vec<_>>();
+    let result = order(&attrs.output_permutation, &out.shape);
+    let weights = order(&attrs.kernel_permutation, &kernel.shape());
+    let (rows, inner) = (result[1] / groups, weights[1..].iter().product());
+    if rows < LEAST_ROWS || inner < LEAST_INNER || ![x.dtype(), kernel.dtype(), out.dtype].into_iter().all(single) {
         return Ok(None);
     }
-    let shape = [&[batch], &steps[..], &windows].concat();
-    let Some(operand) = Operand::loaded(x, shape.len()) else { return Ok(None) };
-    let mut formula = Formula::new(1);
-    let spatial = windows.len();
-    let axes = Places {
-        batch: 0,
-        channel: 1,
-        windows: (2 + spatial..2 + 2 * spatial).collect(),
-        steps: (2..2 + spatial).collect(),
+    // The kernels of a group as the rows of a matrix, and the result with its axes in order, where they do not lie so.
+    let own = order(&attrs.kernel_permutation, &steps(&kernel.shape()));
+    let row = step(weights[1..].iter().copied().zip(own[1..].iter().copied()));
+    let straight = (row != Some(1)).then(|| moved(kernel, attrs.kernel_permutation.clone(), adapter));
+    let (kernel, row) = match straight.transpose()?.flatten() {
+        Some(moved) => (moved, inner),
+        None => (kernel.clone(), own[0]),
     };
-    let element = input(&mut formula, attrs, x, kernel, features, &axes);
-    let types = [TensorType::new(Type::F32, shape.clone())];
-    let work =
-        Work { adapter, shape, operands: vec![operand], steps: formula.steps, results: vec![element], types: &types };
-    let Some(seen) = work.run()?.pop() else { return Ok(None) };
-    let Some(seen) = reshaped(&seen, Type::F32, &[batch, rows, columns]) else { return Ok(None) };
-    let Some(weights) = moved(kernel, attrs.kernel_permutation.clone(), adapter)? else { return Ok(None) };
-    let Some(weights) = reshaped(&weights, Type::F32, &[1, features, rows]) else { return Ok(None) };
-    let Some(product) = product::batches(&weights, &seen, adapter)? else { return Ok(None) };
-    let shape = [&[batch, features], &windows[..]].concat();
-    let Some(product) = reshaped(&product, Type::F32, &shape) else { return Ok(None) };
-    let mut order = vec![0; shape.len()];
-    attrs.output_permutation.iter().enumerate().for_each(|(role, &axis)| order[axis] = role);
-    moved(&product, order, adapter)
+    let places = order(&attrs.output_permutation, &steps(&out.shape));
+    let column = step(result[2..].iter().copied().zip(places[2..].iter().copied()));
+    let (shape, places) = match column {
+        Some(_) => (out.shape.clone(), places),
+        None => (result.clone(), steps(&result)),
+    };
+    let (in_place, column) = (column.is_some(), column.unwrap_or(1));
+    let (Some(lhs), Some(rhs)) = (kernel.cube(), x.cube()) else { return Ok(None) };
+    let from = order(&attrs.input_permutation, &steps(&x.shape()));
+    let width = result[2..].iter().product();
+    let product = Product {
+        adapter,
+        lhs,
+        rhs,
+        batch: groups,
+        rows,
+        inner,
+        columns: result[0] * width,
+        lhs_steps: [rows * row, row, 1],
+        rhs_steps: [weights[1] * from[1], from[0], from[1]],
+        windows: Some(windows(attrs, &order(&attrs.input_permutation, &x.shape()), &from, &weights, &result)),
+        out_steps: [rows * places[1], places[1], places[0], column],
+        width,
+    };
+    let product = settled(product.run(&shape)?, &TensorType::new(out.dtype, shape), adapter)?;
+    if in_place {
+        return Ok(Some(product));
+    }
+    let mut back = vec![0; result.len()];
+    attrs.output_permutation.iter().enumerate().for_each(|(role, &axis)| back[axis] = role);
+    moved(&product, back, adapter)
+}
+
+/// The axes of the windows, of which lengths and steps are given by role.
+fn windows(attrs: &Conv, input: &[usize], from: &[usize], weights: &[usize], result: &[usize]) -> Windows {
+    let axis = |spatial: usize| Axis {
+        count: result[2 + spatial],
+        stride: attrs.strides[spatial],
+        padding: attrs.padding[spatial][0],
+        length: input[2 + spatial],
+        gap: attrs.input_dilation[spatial],
+        step: from[2 + spatial],
+        kernel: weights[2 + spatial],
+        dilation: attrs.kernel_dilation[spatial],
+    };
+    Windows { axes: (0..result.len() - 2).map(axis).collect() }
+}
+
+/// How many elements lie between two along each axis.
+fn steps(shape: &[usize]) -> Vec<usize> {
+    strides(shape).into_iter().map(|stride| stride as usize).collect()
 }
 
 /// The value with its axes in another order.

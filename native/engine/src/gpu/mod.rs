@@ -1,4 +1,4 @@
-//! Tensors and operations on GPUs, through CubeCL kernels of our own and Burn's products of `f32`.
+//! Tensors and operations on GPUs, through CubeCL kernels of our own.
 //!
 //! An operation runs there when one of its operands is there. What has no kernel goes through [`fallback`].
 
@@ -8,7 +8,6 @@ mod checked;
 mod close;
 mod complex;
 mod conv;
-mod exact;
 pub mod fallback;
 mod fill;
 mod finite;
@@ -30,6 +29,7 @@ mod running;
 mod staged;
 mod step;
 mod tables;
+mod tiled;
 mod transfer;
 mod triangular;
 mod update;

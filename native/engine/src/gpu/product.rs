@@ -1,15 +1,14 @@
-//! Products on a GPU: of `f32` by Burn's kernels, of others as folds.
+//! Products on a GPU: of floats of up to 32 bits by tiles, of others as folds.
 
-use burn_backend::Shape;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::Adapter;
-use super::exact::matmul;
 use super::launch::{Operand, Work};
 use super::movement::strides;
 use super::reduce::settled;
 use super::step::{Fold, Step, Two};
-use super::transfer::{from_cube, reshaped, word};
+use super::tiled::Product;
+use super::transfer::word;
 use crate::error::Result;
 use crate::ops::Call;
 use crate::program::{Dot, Op};
@@ -19,7 +18,9 @@ use crate::value::Value;
 /// The product, where there is a kernel for it.
 pub(super) fn dot(attrs: &Dot, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let ([lhs, rhs], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
-    if lhs.is_empty() || rhs.is_empty() || out.dtype.is_complex() {
+    // Results of 8-bit floats are rounded on the host.
+    let eight = out.dtype.is_float() && out.dtype.bits() == 8;
+    if lhs.is_empty() || rhs.is_empty() || out.dtype.is_complex() || eight {
         return Ok(None);
     }
     let left = Axes::new(lhs, &attrs.lhs_batch, &attrs.lhs_contract);
@@ -29,11 +30,15 @@ pub(super) fn dot(attrs: &Dot, call: &Call<'_>, adapter: Adapter) -> Result<Opti
     {
         return Err(call.invalid(format!("{} and {} differ on the axes that {attrs:?} pairs", lhs.ty(), rhs.ty())));
     }
-    let single = |dtype: Type| dtype == Type::F32;
-    if single(lhs.dtype()) && single(rhs.dtype()) && single(out.dtype) {
+    if [lhs.dtype(), rhs.dtype(), out.dtype].into_iter().all(single) {
         return matrices(&left, &right, lhs, rhs, out, adapter);
     }
     folded(&left, &right, lhs, rhs, out, adapter)
+}
+
+/// Whether the numbers are held as those of `f32`, and results are rounded on the GPU.
+pub(super) fn single(dtype: Type) -> bool {
+    matches!(dtype, Type::F32 | Type::F16 | Type::BF16)
 }
 
 /// What each axis of an operand does.
@@ -65,7 +70,7 @@ impl<'a> Axes<'a> {
     }
 }
 
-/// One batched product of matrices; where both axes of an operand only change places, it is read as it lies.
+/// One batched product of matrices, of which each is read as it lies where its axes allow that.
 fn matrices(
     left: &Axes<'_>,
     right: &Axes<'_>,
@@ -74,52 +79,40 @@ fn matrices(
     out: &TensorType,
     adapter: Adapter,
 ) -> Result<Option<Value>> {
-    let a = matrix(left, lhs, [&left.free, left.contract], adapter)?;
-    let b = matrix(right, rhs, [right.contract, &right.free], adapter)?;
-    let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
-    match matmul(a, b, adapter)? {
-        Some(product) => {
-            let product = from_cube(Type::F32, product);
-            Ok(reshaped(&product, Type::F32, &out.shape))
-        }
-        None => folded(left, right, lhs, rhs, out, adapter),
-    }
+    let Some((lhs, lhs_steps)) = matrix(left, lhs, adapter)? else { return Ok(None) };
+    let Some((rhs, rhs_steps)) = matrix(right, rhs, adapter)? else { return Ok(None) };
+    let sizes = [left.len(left.batch), left.len(&left.free), left.len(left.contract), right.len(&right.free)];
+    let product = Product::new(adapter, [&lhs, &rhs], sizes, [lhs_steps, rhs_steps]);
+    settled(product.run(&out.shape)?, out, adapter).map(Some)
 }
 
-/// Products of matrices, `[1, rows, inner]` by each of `[batch, inner, columns]`; `None` where there is no kernel.
-pub(super) fn batches(lhs: &Value, rhs: &Value, adapter: Adapter) -> Result<Option<Value>> {
-    let (Some(lhs), Some(rhs)) = (lhs.cube(), rhs.cube()) else { return Ok(None) };
-    let product = matmul(lhs.clone(), rhs.clone(), adapter)?;
-    Ok(product.map(|product| from_cube(Type::F32, product)))
-}
-
-/// The operand as `[batch, rows, columns]`.
-fn matrix(
-    axes: &Axes<'_>,
-    value: &Value,
-    [rows, columns]: [&[usize]; 2],
-    adapter: Adapter,
-) -> Result<Option<CubeTensor>> {
-    let sizes = [axes.len(axes.batch), axes.len(rows), axes.len(columns)];
-    let in_order = |order: &[usize]| order.iter().copied().eq(0..value.rank());
-    let straight = [axes.batch, rows, columns].concat();
-    if in_order(&straight) {
-        return Ok(reshaped(value, value.dtype(), &sizes).and_then(|value| value.cube().cloned()));
+/// The operand, and its steps between batches, free elements and contracted ones.
+fn matrix(axes: &Axes<'_>, value: &Value, adapter: Adapter) -> Result<Option<(CubeTensor, [usize; 3])>> {
+    let own = strides(&axes.shape);
+    let step = |group: &[usize]| step(group.iter().map(|&axis| (axes.shape[axis], own[axis] as usize)));
+    if let (Some(batch), Some(free), Some(contract)) = (step(axes.batch), step(&axes.free), step(axes.contract)) {
+        return Ok(value.cube().map(|tensor| (tensor.clone(), [batch, free, contract])));
     }
-    if in_order(&[axes.batch, columns, rows].concat()) {
-        let turned = reshaped(value, value.dtype(), &[sizes[0], sizes[2], sizes[1]]);
-        return Ok(turned.and_then(|value| value.cube().cloned()).map(|tensor| transposed(tensor, sizes)));
-    }
+    let straight = [axes.batch, &axes.free, axes.contract].concat();
     let moved = TensorType::new(value.dtype(), axes.lengths(&straight));
     let order = Op::Transpose(crate::program::Axes { axes: straight });
     let moved = super::movement::run(&order, value, &moved, adapter)?;
-    Ok(moved.and_then(|value| reshaped(&value, value.dtype(), &sizes)).and_then(|value| value.cube().cloned()))
+    let (free, contract) = (axes.len(&axes.free), axes.len(axes.contract));
+    Ok(moved.and_then(|value| value.cube().cloned()).map(|tensor| (tensor, [free * contract, contract, 1])))
 }
 
-fn transposed(mut tensor: CubeTensor, [batch, rows, columns]: [usize; 3]) -> CubeTensor {
-    let strides: [usize; 3] = [rows * columns, 1, rows];
-    *tensor.meta = burn_std::Metadata::new(Shape::from([batch, rows, columns]), burn_std::Strides::new(&strides));
-    tensor
+/// From one element to the next along all of some axes, given by lengths and strides; `None` where that is not the same everywhere.
+pub(super) fn step(axes: impl DoubleEndedIterator<Item = (usize, usize)>) -> Option<usize> {
+    let mut axes = axes.rev().filter(|&(length, _)| length != 1);
+    let Some((length, step)) = axes.next() else { return Some(1) };
+    let mut next = length * step;
+    for (length, stride) in axes {
+        if stride != next {
+            return None;
+        }
+        next *= length;
+    }
+    Some(step)
 }
 
 /// A fold of the products over the contracted axes.

@@ -219,3 +219,50 @@ pub(crate) struct Rows {
     /// Whether each result has an element for each of the region, and not one for each row.
     pub(crate) whole: Vec<bool>,
 }
+
+/// How a product's operand lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Strip {
+    /// Contracted elements are neighbours.
+    AlongInner,
+    /// Lines are: the rows of the left operand, the columns of the right one.
+    AlongLines,
+    /// Neither are.
+    Apart,
+    /// The right one's columns are windows of an input with so many axes, perhaps with gaps between its elements.
+    Windows { axes: usize, gaps: bool },
+}
+
+impl Strip {
+    /// How many axes windows have; 0 where there are none.
+    pub(crate) fn axes(self) -> usize {
+        match self {
+            Strip::Windows { axes, .. } => axes,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn has_gaps(self) -> bool {
+        matches!(self, Strip::Windows { gaps: true, .. })
+    }
+}
+
+/// The part of a product that a block of threads makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tile {
+    /// Squares of four by four elements that a thread makes, one below the other.
+    pub(crate) rows: usize,
+    /// And side by side.
+    pub(crate) columns: usize,
+    /// Contracted elements of a strip.
+    pub(crate) inner: usize,
+    pub(crate) lhs: Strip,
+    pub(crate) rhs: Strip,
+}
+
+impl Tile {
+    /// The elements along an edge of so many squares.
+    pub(crate) fn edge(&self, squares: usize) -> usize {
+        squares * 4 * super::kernel::tiled::EDGE
+    }
+}

@@ -4,12 +4,12 @@ use burn_cubecl::cubecl::calculate_cube_count_elemwise;
 use burn_cubecl::cubecl::prelude::*;
 use burn_cubecl::tensor::CubeTensor;
 
-use super::exact::matmul;
 use super::formula::Formula;
 use super::kernel::triangular::{self as kernel, COLUMNS, ROWS};
 use super::launch::{Operand, Work, buffer, counted, lost};
 use super::reduce::settled;
 use super::step::{Fold, Step, Two};
+use super::tiled::Product;
 use super::transfer::{download, empty, from_cube};
 use super::{Adapter, cast, layouts};
 use crate::error::Result;
@@ -197,7 +197,10 @@ impl Solver<'_> {
         let [matrix, unknown, equation] = below.steps;
         let below = self.copy(self.a, below.start, [matrix, equation, unknown], [matrices, count, half])?;
         let known = self.copy(self.x, known.start, known.steps, [matrices, half, sides])?;
-        matmul(below, known, self.adapter)
+        let (lhs_steps, rhs_steps) = ([count * half, half, 1], [half * sides, 1, sides]);
+        let sizes = [matrices, count, half, sides];
+        let product = Product::new(self.adapter, [&below, &known], sizes, [lhs_steps, rhs_steps]);
+        Ok(product.run(&[matrices, count, sides])?.cube().cloned())
     }
 
     /// The same as a fold of products.

@@ -10,6 +10,7 @@ mod linalg;
 #[path = "../tools/gpu.rs"]
 mod machine;
 mod order;
+mod products;
 mod running;
 mod sizes;
 mod update;

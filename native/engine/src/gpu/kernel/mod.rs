@@ -15,4 +15,5 @@ pub(super) mod region;
 pub(super) mod rows;
 pub(super) mod scan;
 pub(super) mod scatter;
+pub(super) mod tiled;
 pub(super) mod triangular;

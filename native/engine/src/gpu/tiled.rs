@@ -1,0 +1,184 @@
+//! Products of `f32` on their way to a GPU: the size of the tiles, and in how many parts the contracted axis is cut.
+
+use burn_cubecl::cubecl::{calculate_cube_count_elemwise, prelude::*};
+use burn_cubecl::tensor::CubeTensor;
+
+use super::Adapter;
+use super::kernel::tiled;
+use super::launch::{Operand, Work, buffer, counted};
+use super::layouts::words;
+use super::step::{Fold, Strip, Tile, Two};
+use super::transfer::{empty, from_cube, reshaped};
+use crate::error::Result;
+use crate::types::{TensorType, Type};
+use crate::value::Value;
+
+/// A product `[batch, rows, inner]` by `[batch, inner, columns]`.
+#[derive(Debug)]
+pub(super) struct Product<'a> {
+    pub(super) adapter: Adapter,
+    pub(super) lhs: &'a CubeTensor,
+    pub(super) rhs: &'a CubeTensor,
+    pub(super) batch: usize,
+    pub(super) rows: usize,
+    pub(super) inner: usize,
+    pub(super) columns: usize,
+    /// How many elements of the left operand lie between batches, rows and contracted elements.
+    pub(super) lhs_steps: [usize; 3],
+    /// Of the right one between batches, columns and contracted elements; of windows between groups, examples and channels.
+    pub(super) rhs_steps: [usize; 3],
+    /// The windows that the right one's columns are.
+    pub(super) windows: Option<Windows>,
+    /// Of the result between batches, rows, blocks of columns and columns.
+    pub(super) out_steps: [usize; 4],
+    /// Columns of a block.
+    pub(super) width: usize,
+}
+
+/// Windows of an input.
+#[derive(Debug)]
+pub(super) struct Windows {
+    pub(super) axes: Vec<Axis>,
+}
+
+/// An axis of windows.
+#[derive(Debug)]
+pub(super) struct Axis {
+    pub(super) count: usize,
+    /// From one window to the next.
+    pub(super) stride: usize,
+    /// Elements before the input, below zero where some of it is left out.
+    pub(super) padding: i64,
+    pub(super) length: usize,
+    /// From one element of the input to the next in a window, 1 where they are neighbours.
+    pub(super) gap: usize,
+    /// How many elements lie between two.
+    pub(super) step: usize,
+    pub(super) kernel: usize,
+    /// From one element of the kernel to the next.
+    pub(super) dilation: usize,
+}
+
+/// Multiprocessors of a GPU that does not say how many it has.
+const MULTIPROCESSORS: usize = 64;
+/// Contracted elements of a part at least.
+const SHORTEST_PART: usize = 128;
+const MOST_PARTS: usize = 32;
+
+impl<'a> Product<'a> {
+    /// The product of batches of matrices into a contiguous result.
+    pub(super) fn new(
+        adapter: Adapter,
+        [lhs, rhs]: [&'a CubeTensor; 2],
+        [batch, rows, inner, columns]: [usize; 4],
+        [lhs_steps, rhs_steps]: [[usize; 3]; 2],
+    ) -> Self {
+        let (out_steps, width) = ([rows * columns, columns, 0, 1], columns);
+        Self { adapter, lhs, rhs, batch, rows, inner, columns, lhs_steps, rhs_steps, windows: None, out_steps, width }
+    }
+
+    /// The result, of `shape`.
+    pub(super) fn run(self, shape: &[usize]) -> Result<Value> {
+        let elements = counted(shape.iter().product())?;
+        let tile = self.tile()?;
+        let tiles = self.tiles(&tile);
+        let (parts, part) = self.parts(tiles, tile.inner)?;
+        let ty = TensorType::new(Type::F32, shape);
+        let out = empty(&TensorType::new(Type::F32, [parts, elements]), self.adapter)?;
+        if elements > 0 {
+            self.launch(tile, counted(tiles * parts)?, [parts, part, elements], &out)?;
+        }
+        let product = from_cube(Type::F32, out.clone());
+        if parts == 1 {
+            return Ok(reshaped(&product, Type::F32, shape).unwrap_or(product));
+        }
+        let operand = Operand { tensor: out, start: 0, strides: vec![1, elements as isize] };
+        let types = std::slice::from_ref(&ty);
+        let (shape, operands) = (vec![elements, parts], vec![operand]);
+        let work = Work { adapter: self.adapter, shape, operands, steps: vec![], results: vec![0], types };
+        work.fold(Fold { function: Two::AddF, identity: 0 }, 1)
+    }
+
+    /// The largest tile of which there are enough for all multiprocessors.
+    fn tile(&self) -> Result<Tile> {
+        let along = |steps: &[usize; 3]| match steps {
+            [_, _, 1] => Strip::AlongInner,
+            [_, 1, _] => Strip::AlongLines,
+            _ => Strip::Apart,
+        };
+        let gaps = |windows: &Windows| windows.axes.iter().any(|axis| axis.gap > 1);
+        let rhs = match &self.windows {
+            Some(windows) => Strip::Windows { axes: windows.axes.len(), gaps: gaps(windows) },
+            None => along(&self.rhs_steps),
+        };
+        let tile = |(rows, columns, inner)| Tile { rows, columns, inner, lhs: along(&self.lhs_steps), rhs };
+        let small = tile((1, 1, 16));
+        // Windows take registers that larger tiles need, and are the fastest so.
+        if self.windows.is_some() {
+            return Ok(small);
+        }
+        let large = [(2, 2, 8), (2, 1, 8), (1, 2, 8)].map(tile);
+        let edge = small.edge(1);
+        let multiprocessors = self.multiprocessors()?;
+        let fits = |tile: &Tile| {
+            let filled = (tile.rows == 1 || self.rows > edge) && (tile.columns == 1 || self.columns > edge);
+            filled && self.tiles(tile) >= multiprocessors
+        };
+        Ok(large.into_iter().find(fits).unwrap_or(small))
+    }
+
+    fn multiprocessors(&self) -> Result<usize> {
+        let hardware = &self.adapter.client()?.properties().hardware;
+        Ok(hardware.num_streaming_multiprocessors.map_or(MULTIPROCESSORS, |count| count as usize))
+    }
+
+    fn tiles(&self, tile: &Tile) -> usize {
+        self.batch * self.rows.div_ceil(tile.edge(tile.rows)) * self.columns.div_ceil(tile.edge(tile.columns))
+    }
+
+    /// In how many parts the contracted axis is cut where there are too few tiles, and how long each is.
+    fn parts(&self, tiles: usize, strip: usize) -> Result<(usize, usize)> {
+        let most = (self.inner / SHORTEST_PART).min(self.multiprocessors()? / tiles.max(1)).min(MOST_PARTS);
+        let part = self.inner.div_ceil(most.max(1)).next_multiple_of(strip);
+        Ok((self.inner.div_ceil(part).max(1), part))
+    }
+
+    fn launch(&self, tile: Tile, tiles: usize, [parts, part, elements]: [usize; 3], out: &CubeTensor) -> Result<()> {
+        let client = self.adapter.client()?;
+        let [batch, row, block, column] = self.out_steps;
+        let (rows, columns) =
+            (self.rows.div_ceil(tile.edge(tile.rows)), self.columns.div_ceil(tile.edge(tile.columns)));
+        let mut layout = vec![self.rows, self.inner, self.columns, parts, part, rows, columns, tiles];
+        layout.extend(self.lhs_steps.iter().chain(&self.rhs_steps));
+        layout.extend([batch, elements, row, block, column, self.width]);
+        let mut layout: Vec<u32> = layout.into_iter().map(|number| number as u32).collect();
+        layout.extend(self.windows.iter().flat_map(|windows| &windows.axes).flat_map(Axis::words));
+        let dim = CubeDim::new_1d(tiled::UNITS as u32);
+        let count = calculate_cube_count_elemwise(client, tiles * tiled::UNITS, dim);
+        let layout = words(self.adapter, &layout)?;
+        // SAFETY: a thread reads where its line and its contracted element lie inside of the operands, and writes where its row
+        // and its column lie inside of the result.
+        unsafe {
+            tiled::product::launch_unchecked(
+                client,
+                count,
+                dim,
+                buffer(self.lhs),
+                buffer(self.rhs),
+                buffer(out),
+                layout,
+                tile,
+            )
+        };
+        Ok(())
+    }
+}
+
+impl Axis {
+    fn words(&self) -> [u32; 8] {
+        let length = (self.length - 1) * self.gap + 1;
+        let [count, stride, gap, step] = [self.count, self.stride, self.gap, self.step].map(|number| number as u32);
+        // Padding below zero wraps around.
+        [count, stride, self.padding as u32, length as u32, gap, step, self.kernel as u32, self.dilation as u32]
+    }
+}
