@@ -96,9 +96,13 @@ defmodule ExBurn.Defn.Key do
     start = :crypto.hash_update(start, bytes({program, disabled}))
 
     captures
-    |> Enum.reduce(start, &:crypto.hash_update(&2, Nx.to_binary(&1)))
+    |> Enum.reduce(start, &:crypto.hash_update(&2, &1 |> Nx.to_binary() |> whole_bytes()))
     |> :crypto.hash_final()
   end
+
+  # Elements of 2 and 4 bits may end within a byte. How many there are is in the program.
+  defp whole_bytes(bytes) when is_binary(bytes), do: bytes
+  defp whole_bytes(bits), do: <<bits::bitstring, 0::size(8 - rem(bit_size(bits), 8))>>
 
   @doc """
   A digest of a function and the values around it that is the same in every VM, as long as its module is.

@@ -54,6 +54,13 @@ defmodule ExBurn.Defn.CompileCacheTest do
     assert compilations() == 2
   end
 
+  test "tensors around a function may end within a byte" do
+    for type <- [:u2, :s4], numbers <- [[1], [0], [1, 0, 1]] do
+      tensor = Nx.tensor(numbers, type: type, backend: Nx.BinaryBackend)
+      assert run(times(tensor), [Nx.tensor(3)]) == Enum.map(numbers, &(3 * &1))
+    end
+  end
+
   test "functions with equal tensors around them share a program, with others never" do
     x = Nx.tensor([10, 100])
     assert run(times(binary([1, 2])), [x]) == [10, 200]

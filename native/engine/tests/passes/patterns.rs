@@ -150,6 +150,42 @@ fn regions_next_to_products_are_named_and_stay_fused() {
 }
 
 #[test]
+fn a_single_row_has_a_bias_as_long_as_itself() {
+    for shape in [&[1, 5][..], &[5]] {
+        let mut b =
+            Builder::new(&[ty(F64, &[&shape[..shape.len() - 1], &[3]].concat()), ty(F64, &[3, 5]), ty(F64, &[5])]);
+        let product = dot(&mut b, [0, 1], [shape.len() - 1, 0], shape);
+        let biased = b.binary(Binary::Add, product, 2);
+        let out = b.unary(Unary::Tanh, biased);
+        assert_eq!(found_in(&b.finish(&[out]), &[]), ["linear", "tanh"]);
+    }
+}
+
+#[test]
+fn a_choice_by_sign_is_a_relu() {
+    let mut b = Builder::new(&[ty(F64, &SHAPE)]);
+    let x = b.binary(Binary::Add, 0, 0);
+    let zero = b.constant(F64, 0.0);
+    let is_above = b.emit(Op::Binary(Binary::Greater), &[x, zero], ty(Type::U8, &SHAPE));
+    let out = b.emit(Op::Select, &[is_above, x, zero], ty(F64, &SHAPE));
+    assert_eq!(found_in(&b.finish(&[out]), &[]), ["relu"]);
+}
+
+#[test]
+fn sgd_may_have_a_momentum() {
+    for is_nesterov in [false, true] {
+        let mut b = Builder::new(&vec![ty(F64, &SHAPE); 3]);
+        let old = times(&mut b, 0.9, 2);
+        let momentum = b.binary(Binary::Add, 1, old);
+        let ahead = times(&mut b, 0.9, momentum);
+        let direction = if is_nesterov { b.binary(Binary::Add, 1, ahead) } else { momentum };
+        let step = times(&mut b, 0.1, direction);
+        let out = b.binary(Binary::Subtract, 0, step);
+        assert_eq!(found_in(&b.finish(&[out, momentum]), &[]), ["sgd"]);
+    }
+}
+
+#[test]
 fn attention_is_a_softmax_between_products() {
     let mut b = Builder::new(&[ty(F64, &[4, 3]), ty(F64, &[5, 3]), ty(F64, &[5, 2])]);
     let scores = dot(&mut b, [0, 1], [1, 1], &[4, 5]);

@@ -221,8 +221,9 @@ fn read(from: &[f32], reader: &Reader, k: u32, end: u32, #[comptime] strip: Stri
             let mut place = *reader.places.index(comptime!(i * reader.axes.len() + j)) + *kernel.index(j);
             inside = inside && place < axis.length;
             if comptime!(strip.has_gaps()) {
-                inside = inside && place % axis.gap == 0u32;
-                place /= axis.gap;
+                let whole = place / axis.gap;
+                inside = inside && whole * axis.gap == place;
+                place = whole;
             }
             at += place * axis.step;
         }
@@ -244,9 +245,11 @@ fn keep(
     #[comptime] inner: usize,
 ) {
     let at = half * comptime!((inner * pitch(squares)) as u32) + reader.place;
-    if comptime!(squares * EDGE * inner == UNITS) {
-        strips[at as usize] = four;
-    } else if reader.works {
+    if comptime!(squares * EDGE * inner != UNITS) {
+        if reader.works {
+            strips[at as usize] = four;
+        }
+    } else {
         strips[at as usize] = four;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Site;
 use super::graph::Graph;
-use crate::program::{Binary, Unary};
+use crate::program::{Binary, Op, Unary};
 
 /// x * (1 + erf(x / sqrt 2)) / 2, or its approximation by tanh.
 pub(super) fn gelu(site: &Site<'_>) -> bool {
@@ -72,6 +72,14 @@ pub(super) fn tanh(site: &Site<'_>) -> bool {
 /// The larger of x and 0.
 pub(super) fn relu(site: &Site<'_>) -> bool {
     let g = site.body;
-    let is_relu = |id| g.either(id, Binary::Max).any(|[x, zero]| g.number(zero) == Some(0.0) && !g.is_one(x));
-    g.made().any(is_relu)
+    let by_max = |id| g.either(id, Binary::Max).any(|[x, zero]| g.number(zero) == Some(0.0) && !g.is_one(x));
+    g.made().any(|id| by_max(id) || is_chosen(g, id))
+}
+
+/// Whether a value is x where x > 0, else 0.
+fn is_chosen(g: &Graph<'_>, id: usize) -> bool {
+    let Some(select) = g.maker(g.peel(id)).filter(|instruction| instruction.op == Op::Select) else { return false };
+    let (x, is_zero) = (g.peel(select.inputs[1]), |id| g.number(id) == Some(0.0));
+    let is_above = |op| g.binary(select.inputs[0], op).is_some_and(|[of, zero]| of == x && is_zero(zero));
+    is_zero(select.inputs[2]) && [Binary::Greater, Binary::GreaterEqual].into_iter().any(is_above)
 }

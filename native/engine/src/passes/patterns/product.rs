@@ -25,10 +25,12 @@ fn operands(site: &Site<'_>, is_such: fn(&Op) -> bool) -> Vec<usize> {
     instruction.inputs.iter().enumerate().filter(|(_, id)| is_result(id)).map(|(number, _)| number).collect()
 }
 
-/// Whether fewer elements, from outside or constant, are added to an operand.
+/// Whether fewer elements, from outside or constant, are added to an operand: at most one for each column.
 fn is_biased(site: &Site<'_>, input: usize) -> bool {
     let g = site.body;
-    let is_bias = |id: usize| (g.is_input(id) || g.number(id).is_some()) && g.len(id) < g.len(input);
+    let columns = g.ty(input).shape.last().copied().unwrap_or(1);
+    let is_less = |id: usize| g.len(id) < g.len(input) || g.len(id) == columns;
+    let is_bias = |id: usize| (g.is_input(id) || g.number(id).is_some()) && id != input && is_less(id);
     g.made().any(|id| g.either(id, Binary::Add).any(|[x, bias]| x == input && is_bias(bias)))
 }
 

@@ -8,13 +8,18 @@ use crate::program::{Binary, Fused, Op, Unary};
 /// A part of a sum, and whether it is a multiple of the value.
 type Term = (usize, bool);
 
-/// p - k * gradient
+/// p - k * gradient, where another result, a momentum, may come for the gradient or to it
 pub(super) fn sgd(site: &Site<'_>) -> bool {
     let g = site.body;
-    updates(site).any(|(parameter, terms)| match terms.as_slice() {
-        [(a, false), (b, true)] | [(b, true), (a, false)] => *a == parameter && is_gradient(g, *b, parameter),
-        _ => false,
+    updates(site).any(|(parameter, terms)| {
+        let (own, steps): (Vec<Term>, Vec<Term>) = terms.into_iter().partition(|(_, is_multiple)| !is_multiple);
+        let is_step = steps.len() == 1 || steps.len() == 2 && steps.iter().any(|(id, _)| is_result(g, *id));
+        own == [(parameter, false)] && is_step && steps.iter().all(|(id, _)| is_gradient(g, *id, parameter))
     })
+}
+
+fn is_result(g: &Graph<'_>, id: usize) -> bool {
+    g.outputs().any(|output| output == id)
 }
 
 fn is_gradient(g: &Graph<'_>, id: usize, parameter: usize) -> bool {
@@ -60,9 +65,12 @@ fn updates<'a>(site: &'a Site<'a>) -> impl Iterator<Item = (usize, Vec<Term>)> +
     })
 }
 
-/// The values whose sum or difference a value is.
-fn terms(g: &Graph<'_>, id: usize) -> Vec<Term> {
-    parts((id, false), |&(id, is_multiple)| {
+/// The values whose sum or difference a result is; other results among them stay whole.
+fn terms(g: &Graph<'_>, result: usize) -> Vec<Term> {
+    parts((result, false), |&(id, is_multiple)| {
+        if id != result && is_result(g, id) {
+            return vec![];
+        }
         let sum = g.binary(id, Binary::Add).or_else(|| g.binary(id, Binary::Subtract));
         if let Some(operands) = sum.filter(|&[a, b]| !g.is_one(a) && !g.is_one(b)) {
             return operands.map(|operand| (operand, is_multiple)).to_vec();
