@@ -130,7 +130,11 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
         Two::AddI => x + y,
         Two::And => x & y,
         Two::Atan2 => bits(angle::atan2(a, b, zero)),
-        Two::DivideF => bits(a / b),
+        Two::DivideF => {
+            // By numbers above 2^126 graphics APIs promise nothing: their inverse is below the normal ones.
+            let scale = select(b.abs() > 8.5e37f32, 0.0625f32.runtime(), 1.0f32.runtime());
+            bits((a * scale) / (b * scale))
+        }
         Two::DivideS => divided(x, y),
         Two::DivideU => x / y,
         Two::EqualF => truth(equal(x, y)),
