@@ -1,4 +1,4 @@
-//! Products on a GPU: of floats of up to 32 bits by tiles, of others as folds.
+//! Products on a GPU: of `f32`, `f16` and `bf16` by tiles, of others as folds.
 
 use burn_cubecl::tensor::CubeTensor;
 
