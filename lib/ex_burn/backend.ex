@@ -21,8 +21,21 @@ defmodule ExBurn.Backend do
   Functions of `f32` are within one unit of the last place of the right value, those of `f64` are as good as the C library's.
   `Nx.erf_inv/1` alone is not: it is the polynomial that Nx defines it by, which is right to 7 digits, in `f64` too.
 
+  Decompositions of real `f32` matrices of up to 5 rows and columns take the steps of Nx's own definitions and print the digits
+  of Nx's documentation; larger ones, `f64` and complex ones are those of a library. So is a small one where the definition
+  is wrong, but for one thing: the vector in U of a singular value of 0 may be shorter than 1, as Nx has it.
+
+  A power of integers with a negative exponent raises `ExBurn.Error`, like a division of integers by zero.
+
   Tensors of other backends are accepted as operands and copied. So are tensors of this backend that live on another node;
   the process there has to keep them.
+
+  ## Functions of the user
+
+  `Nx.reduce/4` and `Nx.window_reduce/5` run their function once for each way through it, not for each element, to see what it
+  does (`ExBurn.Defn.Recording`), and then do that natively to all elements. A function that reads numbers into Elixir, such
+  as `Nx.to_number(x) + 1`, is called on each element; and so is one with a `while` whose end depends on the elements when
+  `Nx.Defn.Evaluator` runs it. `ExBurn.Defn.Compiler` has no such exception.
 
   ## Memory
 
@@ -175,8 +188,9 @@ defmodule ExBurn.Backend do
     end
   end
 
-  # A function with branches, which a recording can't see, is traced as `defn`. `Nx.Defn.Evaluator` hands over functions
-  # that it has traced already and whose branches it alone can follow: they are called on each element.
+  # A function that can't be recorded is traced as `defn`, where its loops may go on as long as they like. One that can't be
+  # traced either has to be called on each element: it reads numbers into Elixir, or is a loop of `Nx.Defn.Evaluator`'s,
+  # which has traced it already and alone knows its end.
   defp branching(out, fun, trace, call) do
     trace.(fun)
   rescue
@@ -364,6 +378,9 @@ defmodule ExBurn.Backend do
     if size < 8, do: cut(binary, limit * size), else: binary
   end
 
+  def to_binary(%T{data: %__MODULE__{ref: {:recorded, recorded}}}, _limit),
+    do: <<Recording.ask(recorded)>>
+
   def to_binary(t, limit), do: remote(:to_binary, t, [t, limit])
 
   @impl true
@@ -406,8 +423,7 @@ defmodule ExBurn.Backend do
   end
 
   # Only the node that made a tensor can read it. An error there is an error here.
-  defp remote(_op, %T{data: %__MODULE__{ref: {:recorded, recorded}}}, _args),
-    do: Recording.unknown!(recorded)
+  defp remote(_op, %T{data: %__MODULE__{ref: {:recorded, _}}}, _args), do: Recording.unknown!()
 
   defp remote(op, %T{data: %__MODULE__{ref: ref}}, args) do
     :erpc.call(node(ref), __MODULE__, op, args)
@@ -453,16 +469,15 @@ defmodule ExBurn.Backend do
   end
 
   @impl true
+  def inspect(%T{data: %__MODULE__{ref: {:recorded, _}}}, _opts), do: Recording.unknown!()
+
+  # A tensor without memory can still be printed, in an error message say.
   def inspect(%T{} = t, opts) do
     limit = if opts.limit == :infinity, do: Nx.size(t), else: min(opts.limit + 1, Nx.size(t))
     {t, binary} = printable(t, to_binary(t, limit))
     Nx.Backend.inspect(t, binary, opts)
   rescue
-    error in Error ->
-      # A tensor without memory can still be printed, in an error message say.
-      if Recording.recorded?(t),
-        do: reraise(error, __STACKTRACE__),
-        else: "(#{Exception.message(error)})"
+    error in Error -> "(#{Exception.message(error)})"
   end
 
   # Nx prints elements of whole bytes only.

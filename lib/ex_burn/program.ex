@@ -171,5 +171,44 @@ defmodule ExBurn.Program do
     }
   end
 
+  @doc """
+  Finishes programs of one instruction, given with their results: all of them take the captures of each as trailing inputs.
+  Answers the finished programs and the keys of the captures.
+
+  ## Examples
+
+      iex> {x, reading} = ExBurn.Program.capture(ExBurn.Program.new([]), :x, {:f32, []})
+      iex> {y, other} = ExBurn.Program.capture(ExBurn.Program.new([]), :y, {:f32, []})
+      iex> {[first, second], keys} = ExBurn.Program.finish_together([{reading, [x]}, {other, [y]}])
+      iex> {first.outputs, second.outputs, keys}
+      {[0], [1], [:x, :y]}
+
+  """
+  @spec finish_together([{t(), [ref()]}]) :: {[finished()], [term()]}
+  def finish_together(programs) do
+    keys = programs |> Enum.flat_map(fn {program, _} -> capture_keys(program) end) |> Enum.uniq()
+
+    types =
+      for {program, _} <- programs, {key, type} <- program.captures, into: %{}, do: {key, type}
+
+    {Enum.map(programs, &finish_with(&1, keys, types)), keys}
+  end
+
+  defp finish_with({program, results}, keys, types) do
+    position = keys |> Enum.with_index() |> Map.new()
+    moved = program |> capture_keys() |> Enum.map(&Map.fetch!(position, &1))
+
+    move = fn
+      {:capture, i} -> {:capture, Enum.at(moved, i)}
+      ref -> ref
+    end
+
+    instructions =
+      Enum.map(program.instructions, fn i -> %{i | inputs: Enum.map(i.inputs, move)} end)
+
+    captures = keys |> Enum.map(&{&1, Map.fetch!(types, &1)}) |> Enum.reverse()
+    finish(%{program | instructions: instructions, captures: captures}, Enum.map(results, move))
+  end
+
   defp type_map({dtype, shape}), do: %{dtype: dtype, shape: shape}
 end

@@ -109,6 +109,167 @@ defmodule ExBurn.CustomReduceTest do
     end)
   end
 
+  # Elixir decides by the values of tensors.
+  defp holds?(t), do: Nx.to_number(t) == 1
+
+  defp ours(list), do: Nx.tensor(list, backend: ExBurn.Backend)
+
+  describe "functions that decide" do
+    test "are called once for each way through them, and for each decision" do
+      calls = :counters.new(1, [])
+
+      clamped = fn x, acc ->
+        :counters.add(calls, 1, 1)
+
+        cond do
+          holds?(Nx.greater(x, 100)) -> Nx.add(acc, 100)
+          holds?(Nx.less(x, 0)) -> acc
+          true -> Nx.add(acc, x)
+        end
+      end
+
+      list = for i <- 0..9_999, do: rem(i * 37, 301) - 100
+      sum = list |> Enum.map(&min(max(&1, 0), 100)) |> Enum.sum()
+      assert list |> ours() |> Nx.reduce(0, clamped) |> Nx.to_number() == sum
+      assert :counters.get(calls, 1) == 5
+
+      windows =
+        list
+        |> Enum.chunk_every(2, 1, :discard)
+        |> Enum.map(&Enum.sum(Enum.map(&1, fn x -> min(max(x, 0), 100) end)))
+
+      assert list |> ours() |> Nx.window_reduce(0, {2}, clamped) |> Nx.to_flat_list() == windows
+      assert :counters.get(calls, 1) == 10
+    end
+
+    test "make no more native calls for more elements, where the evaluator runs them" do
+      for fun <- [&reduce_by_cond/1, &window_by_cond(Nx.flatten(&1))] do
+        [few, many] =
+          for rows <- [2, 200] do
+            t = Nx.iota({rows, 3}, type: :f32, backend: ExBurn.Backend)
+            native_calls(fn -> Nx.Defn.jit_apply(fun, [t], compiler: Nx.Defn.Evaluator) end)
+          end
+
+        assert few > 0 and many == few
+      end
+    end
+
+    test "by truths of every kind, and by several at once" do
+      truths = [
+        &Nx.greater(&1, &2),
+        &Nx.logical_and(Nx.greater(&1, 0), Nx.not_equal(&2, 3)),
+        &Nx.logical_not(Nx.less_equal(&1, &2)),
+        &Nx.all(Nx.stack([Nx.greater(&1, -2), Nx.less(&2, 4)])),
+        &Nx.reshape(Nx.any(Nx.stack([Nx.equal(&1, 2), Nx.equal(&2, 2)]), keep_axes: true), {}),
+        fn x, _acc -> Nx.is_nan(Nx.log(x)) end
+      ]
+
+      t = ours([[3, -1, 2], [0, 0, 5], [-4, 2, 1]])
+
+      for truth <- truths, axes <- [[0], [1], [0, 1]] do
+        fold = &Nx.reduce(&1, 1, [axes: axes], &2)
+        chosen = fn x, acc -> Nx.select(truth.(x, acc), Nx.subtract(acc, x), Nx.add(x, 2)) end
+
+        decided = fn x, acc ->
+          if holds?(truth.(x, acc)), do: Nx.subtract(acc, x), else: Nx.add(x, 2)
+        end
+
+        want =
+          Nx.with_default_backend(Nx.BinaryBackend, fn -> fold.(hd(on_binary(t)), chosen) end)
+
+        assert_close(fold.(t, decided), want)
+      end
+    end
+
+    test "run only what they decide for" do
+      table = ours([10, 20, 30])
+
+      known = fn x, acc ->
+        if holds?(Nx.less(x, 3)), do: Nx.add(acc, Nx.take(table, x)), else: acc
+      end
+
+      assert [0, 2, 7, 1, 9] |> ours() |> Nx.reduce(0, known) |> Nx.to_number() == 60
+
+      positive = fn x, acc ->
+        if holds?(Nx.less(x, 0)),
+          do: raise("#{Nx.to_number(x)} is negative"),
+          else: Nx.add(x, acc)
+      end
+
+      assert [1, 2, 3] |> ours() |> Nx.reduce(0, positive) |> Nx.to_number() == 6
+
+      assert_raise RuntimeError, "-2 is negative", fn ->
+        Nx.reduce(ours([1, -2, 3]), 0, positive)
+      end
+    end
+
+    test "inside of one another, by what is around them" do
+      inner = ours([1, 5, 9])
+
+      count_larger = fn x, acc ->
+        larger = fn y, n -> if holds?(Nx.greater(y, x)), do: Nx.add(n, 1), else: n end
+        if holds?(Nx.equal(x, 0)), do: acc, else: Nx.add(acc, Nx.reduce(inner, 0, larger))
+      end
+
+      assert [0, 2, 7, 10] |> ours() |> Nx.reduce(0, count_larger) |> Nx.to_number() == 3
+    end
+
+    test "as often as they like" do
+      gcd = fn x, acc -> gcd(x, acc) end
+      assert [48, 180, 84] |> ours() |> Nx.reduce(0, gcd) |> Nx.to_number() == 12
+      assert_same(&reduce_by_gcd/1, [Nx.tensor([[48, 180, 84], [35, 21, 14]])])
+
+      # A thousand ways.
+      bits = fn x, acc ->
+        Enum.reduce(0..9, acc, fn bit, acc ->
+          if holds?(Nx.equal(Nx.bitwise_and(Nx.right_shift(x, bit), 1), 1)),
+            do: Nx.add(acc, 1),
+            else: acc
+        end)
+      end
+
+      assert [1023, 5, 0] |> ours() |> Nx.reduce(0, bits) |> Nx.to_number() == 12
+    end
+  end
+
+  defp gcd(a, b), do: if(holds?(Nx.equal(b, 0)), do: a, else: gcd(b, Nx.remainder(a, b)))
+
+  defn reduce_by_gcd(t) do
+    Nx.reduce(t, 0, [axes: [1]], fn x, acc ->
+      {gcd, _} =
+        while {a = x, b = acc}, b != 0 do
+          {b, Nx.remainder(a, b)}
+        end
+
+      gcd
+    end)
+  end
+
+  defp native_calls(fun) do
+    :erlang.trace_pattern({ExBurn.NIF, :_, :_}, true, [:local])
+
+    # A process can't trace itself.
+    task =
+      Task.async(fn ->
+        receive do: (:traced -> fun.())
+      end)
+
+    :erlang.trace(task.pid, true, [:call])
+    send(task.pid, :traced)
+    Task.await(task)
+    delivered = :erlang.trace_delivered(task.pid)
+    assert_receive {:trace_delivered, _pid, ^delivered}
+    count_calls(0)
+  end
+
+  defp count_calls(count) do
+    receive do
+      {:trace, _pid, :call, _mfa} -> count_calls(count + 1)
+    after
+      0 -> count
+    end
+  end
+
   test "inside of loops and branches" do
     assert_same(&reduce_in_loop/1, [Nx.tensor([[1, 2], [3, 4]])])
   end

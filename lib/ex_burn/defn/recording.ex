@@ -1,20 +1,39 @@
 defmodule ExBurn.Defn.Recording do
   @moduledoc """
-  From an Elixir function of two scalars to a program, by calling it once.
+  From an Elixir function of two scalars to a program, by calling it.
 
   The function is called with tensors of `ExBurn.Backend` that stand for values still unknown. The backend hands each
   operation on such a tensor to `emit/3`, which adds it to the program instead of running it. Other tensors that the
   operation reads become captures, so a function may use any tensors around it.
 
-  A function that asks for the value of such a tensor, as `Nx.to_number/1` does, can't be recorded.
+  A function that asks whether a comparison holds, as a branch that `Nx.Defn.Evaluator` runs, is called once more for each
+  answer, and told what it was told before up to there. What it does from there on becomes a branch of a `cond`.
+
+  A function that asks for another value of such a tensor, as `Nx.to_number/1` does, can't be recorded; nor can one that
+  asks without end, as a loop whose end depends on its values, nor one that raises for an answer.
   """
 
   alias ExBurn.{Backend, Error, Instruction, Program, Type}
   alias Nx.Tensor, as: T
 
+  # A function of `n` branches is called `2 * n - 1` times.
+  @calls 200
+
+  # Operations that answer 0 or 1, and others that do when their operands do.
+  @truths [:all, :any, :is_infinity, :is_nan, :logical_not] ++
+            ~w(equal greater greater_equal less less_equal not_equal logical_and logical_or logical_xor)a
+  @passing [:bitcast, :broadcast, :cast, :reshape, :transpose]
+
+  # What is recorded now: the program so far, what the function is to be `told` again and what it `heard`, last first.
+  @enforce_keys [:root, :id, :program, :told, :calls]
+  defstruct @enforce_keys ++ [heard: []]
+
+  @typedoc "What a stand-in is known by: its recording, its reference there, and whether it is 0 or 1."
+  @type value :: {reference(), Program.ref(), boolean()}
+
   @doc """
   The program of `fun` over an element and an accumulator of `type`, answering the same type, with the tensors it
-  captures; `:unknown` when `fun` asks for a value.
+  captures; `:unknown` when `fun` can't be recorded.
 
   ## Examples
 
@@ -23,6 +42,11 @@ defmodule ExBurn.Defn.Recording do
       iex> {op, inputs}
       {{:binary, :add}, [0, 1]}
 
+      iex> largest = fn x, acc -> if Nx.to_number(Nx.greater(x, acc)) == 1, do: x, else: acc end
+      iex> {:ok, program, []} = ExBurn.Defn.Recording.body(largest, {:s, 32})
+      iex> for %{op: {name, _}} <- program.instructions, do: name
+      [:binary, :cond]
+
       iex> ExBurn.Defn.Recording.body(fn x, acc -> Nx.to_number(x) + Nx.to_number(acc) end, {:s, 32})
       :unknown
 
@@ -30,48 +54,93 @@ defmodule ExBurn.Defn.Recording do
   @spec body((Nx.Tensor.t(), Nx.Tensor.t() -> Nx.Tensor.t()), Nx.Type.t()) ::
           {:ok, Program.finished(), [Nx.Tensor.t()]} | :unknown
   def body(fun, type) do
-    id = make_ref()
+    root = make_ref()
     scalar = {Type.name(type), []}
-    outer = Process.put(__MODULE__, {id, Program.new([scalar, scalar])})
+    [x, acc] = for i <- 0..1, do: stand_in(scalar, {root, {:input, i}, false})
+    program = Program.new([scalar, scalar])
+    first = %__MODULE__{root: root, id: root, program: program, told: [], calls: @calls}
+    outer = Process.get(__MODULE__)
 
     try do
-      [x, acc] =
-        for i <- 0..1, do: stand_in(%T{type: type, shape: {}, names: []}, {id, {:input, i}})
-
-      finish(fun.(x, acc), scalar)
+      {program, ref} = record(first, fn -> fun.(x, acc) |> result(scalar) end)
+      {:ok, Program.finish(program, [ref]), Program.capture_keys(program)}
     rescue
       error in Error ->
-        if error.details[:recording] == id, do: :unknown, else: reraise(error, __STACKTRACE__)
+        if error.details[:recording] == root, do: :unknown, else: reraise(error, __STACKTRACE__)
     after
       if outer, do: Process.put(__MODULE__, outer), else: Process.delete(__MODULE__)
     end
   end
 
-  defp stand_in(template, recorded), do: %{template | data: %Backend{ref: {:recorded, recorded}}}
+  defp stand_in({name, []}, value),
+    do: %T{
+      type: Type.from_name(name),
+      shape: {},
+      names: [],
+      data: %Backend{ref: {:recorded, value}}
+    }
 
-  defp finish(result, scalar) do
-    result = Nx.to_tensor(result)
+  # The program with the reference of its result.
+  defp record(%__MODULE__{} = recording, call) do
+    Process.put(__MODULE__, recording)
 
-    if result.shape != {},
-      do: raise("reduce function must return a scalar tensor, got: #{inspect(result.shape)}")
+    try do
+      ref = call.()
+      {current().program, ref}
+    catch
+      {__MODULE__, asked} -> branch(current(), asked, call)
+    end
+  end
 
-    {ref, program} = operand(result, current())
+  # The rest of the function for each answer to what it asked.
+  defp branch(recording, asked, call) do
+    {branches, calls} =
+      Enum.map_reduce([1, 0], recording.calls, fn answer, calls ->
+        if calls == 0, do: unknown!()
+        told = Enum.reverse(recording.heard, [{:answer, answer}])
+        rest = %{recording | id: make_ref(), program: Program.new([]), told: told, heard: []}
+        {program, ref} = record(%{rest | calls: calls - 1}, call)
+        {{program, [ref]}, current().calls}
+      end)
+
+    predicate = stand_in({:u8, []}, asked)
+    {ref, program} = Program.capture(Program.new([]), predicate, {:u8, []})
+    {programs, captures} = Program.finish_together([{program, [ref]} | branches])
+    op = {:cond, %{predicates: [hd(programs)], branches: tl(programs)}}
+    {program, [ref]} = hd(branches)
+
+    Process.put(__MODULE__, %{recording | calls: calls})
+    {refs, outer} = Enum.map_reduce(captures, recording.program, &operand/2)
+    {[ref], outer} = Program.emit(outer, op, refs, [Program.type(program, ref)])
+    {outer, ref}
+  rescue
+    # What the function raises for one answer it may never come to.
+    _error -> unknown!()
+  end
+
+  # The reference of what the function answered.
+  defp result(answer, scalar) do
+    t = Nx.to_tensor(answer)
+
+    if t.shape != {},
+      do: raise("reduce function must return a scalar tensor, got: #{inspect(t.shape)}")
+
+    recording = current()
+    {ref, program} = operand(t, recording.program)
 
     {ref, program} =
-      if Type.of(result) == scalar do
+      if Type.of(t) == scalar do
         {ref, program}
       else
         {[ref], program} = Program.emit(program, :cast, [ref], [scalar])
         {ref, program}
       end
 
-    {:ok, Program.finish(program, [ref]), Program.capture_keys(program)}
+    Process.put(__MODULE__, %{recording | program: program})
+    ref
   end
 
-  defp current do
-    {_id, program} = Process.get(__MODULE__)
-    program
-  end
+  defp current, do: Process.get(__MODULE__)
 
   @doc """
   Whether a tensor stands for a value still unknown.
@@ -83,14 +152,39 @@ defmodule ExBurn.Defn.Recording do
   @doc """
   Records an operation and answers what its results go by in `ExBurn.Backend`.
   """
-  @spec emit(Instruction.op(), [Instruction.operand()], [Program.tensor_type()]) :: [tuple()]
+  @spec emit(Instruction.op(), [Instruction.operand()], [Program.tensor_type()]) ::
+          [{:recorded, value()}]
   def emit(op, operands, types) do
-    {id, program} = Process.get(__MODULE__) || unknown!({nil, nil})
-    {refs, program} = Enum.map_reduce(operands, program, &operand/2)
-    {results, program} = Program.emit(program, op, refs, types)
-    Process.put(__MODULE__, {id, program})
-    Enum.map(results, &{:recorded, {id, &1}})
+    case current() do
+      %{told: [{:results, results} | told]} = recording ->
+        hear(%{recording | told: told}, {:results, results})
+        results
+
+      %{told: []} = recording ->
+        {refs, program} = Enum.map_reduce(operands, recording.program, &operand/2)
+        {refs, program} = Program.emit(program, op, refs, types)
+        truth? = types == [{:u8, []}] and truth?(op, operands)
+        results = Enum.map(refs, &{:recorded, {recording.id, &1, truth?}})
+        hear(%{recording | program: program}, {:results, results})
+        results
+
+      # None, or one whose function does something else than it did before.
+      _other ->
+        unknown!()
+    end
   end
+
+  defp hear(recording, event),
+    do: Process.put(__MODULE__, %{recording | heard: [event | recording.heard]})
+
+  defp truth?({_kind, %{fold: fold}}, _operands), do: fold in @truths
+  defp truth?({_kind, name}, _operands) when name in @truths, do: true
+  defp truth?({name, _attributes}, operands) when name in @passing, do: truths?(operands)
+  defp truth?(name, operands) when name in @passing, do: truths?(operands)
+  defp truth?(_op, _operands), do: false
+
+  defp truths?(operands),
+    do: Enum.all?(operands, &match?(%T{data: %Backend{ref: {:recorded, {_, _, true}}}}, &1))
 
   defp operand(integer, program) when is_integer(integer) do
     {op, []} = Instruction.build(:constant, %T{type: {:s, 64}, shape: {}, names: []}, [integer])
@@ -98,12 +192,11 @@ defmodule ExBurn.Defn.Recording do
     {ref, program}
   end
 
-  defp operand(%T{data: %Backend{ref: {:recorded, {id, ref}}}} = t, program) do
-    case Process.get(__MODULE__) do
-      {^id, _program} -> {ref, program}
+  defp operand(%T{data: %Backend{ref: {:recorded, {id, ref, _truth?}}}} = t, program) do
+    if current().id == id,
+      do: {ref, program},
       # Of a recording around this one.
-      _other -> Program.capture(program, t, Type.of(t))
-    end
+      else: Program.capture(program, t, Type.of(t))
   end
 
   defp operand(%T{} = t, program),
@@ -111,13 +204,33 @@ defmodule ExBurn.Defn.Recording do
       Program.capture(program, %{t | names: List.duplicate(nil, tuple_size(t.shape))}, Type.of(t))
 
   @doc """
+  Whether what a stand-in says holds: 0 or 1. The function that asks is called again for each.
+  """
+  @spec ask(value()) :: 0 | 1
+  def ask({_id, _ref, truth?} = value) do
+    case current() do
+      %{told: [{:answer, answer} | told]} = recording ->
+        hear(%{recording | told: told}, {:answer, answer})
+        answer
+
+      %{told: []} when truth? ->
+        throw({__MODULE__, value})
+
+      _other ->
+        unknown!()
+    end
+  end
+
+  @doc """
   Refuses to tell the value of a tensor that stands for one still unknown.
   """
-  @spec unknown!({reference() | nil, term()}) :: no_return()
-  def unknown!({id, _ref}) do
+  @spec unknown!() :: no_return()
+  def unknown! do
+    recording = current()
+
     raise Error,
       op: :reduce,
       reason: "the values of a function's arguments are not known while it is recorded",
-      details: %{recording: id}
+      details: %{recording: recording && recording.root}
   end
 end

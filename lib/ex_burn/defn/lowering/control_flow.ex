@@ -27,7 +27,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
         Scope.nest(scope, :branch, [], ids, &Lowering.all_refs(part, &1))
       end)
 
-    {nested, captures} = share_captures(nested)
+    {nested, captures} = Program.finish_together(nested)
     {predicates, branches} = Enum.split(nested, length(predicates))
     op = {:cond, %{predicates: predicates, branches: branches}}
     Scope.emit(scope, op, captures, output_types(t, last))
@@ -54,7 +54,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
         Scope.nest(scope, :closed, types, Scope.ids(expr), lower)
       end)
 
-    {[condition, body], captures} = share_captures(nested)
+    {[condition, body], captures} = Program.finish_together(nested)
     Scope.emit(scope, {:while, %{condition: condition, body: body}}, state ++ captures, types)
   end
 
@@ -102,7 +102,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
       end)
 
     if Scope.calls(scope) == Scope.calls(before) do
-      {[body], captures} = share_captures([nested])
+      {[body], captures} = Program.finish_together([nested])
       Scope.emit(scope, op.(body), operands ++ captures, [Type.of(out)])
     else
       Nx.with_default_backend(Expr, fn -> Elements.fold(rows.(), acc, body, out, before) end)
@@ -131,7 +131,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
 
     type = Type.of(expr)
     {backward, scope} = Scope.nest_gradient(scope, upstream, &Lowering.many(gradients, &1))
-    {[backward], captures} = share_captures([backward])
+    {[backward], captures} = Program.finish_together([backward])
     op = {:custom_grad, %{inputs: length(inputs), backward: backward}}
     Scope.emit(scope, op, refs ++ captures, [type])
   end
@@ -141,37 +141,6 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
       op: :custom_grad,
       reason:
         "a custom gradient of several values at once is not implemented; give each value its own"
-  end
-
-  # Finishes programs so that all of them take the captures of each as trailing inputs.
-  defp share_captures(nested) do
-    keys =
-      nested |> Enum.flat_map(fn {program, _} -> Program.capture_keys(program) end) |> Enum.uniq()
-
-    types =
-      for {program, _} <- nested, {key, type} <- program.captures, into: %{}, do: {key, type}
-
-    {Enum.map(nested, &finish_with(&1, keys, types)), keys}
-  end
-
-  defp finish_with({program, results}, keys, types) do
-    position = keys |> Enum.with_index() |> Map.new()
-    moved = program |> Program.capture_keys() |> Enum.map(&Map.fetch!(position, &1))
-
-    move = fn
-      {:capture, i} -> {:capture, Enum.at(moved, i)}
-      ref -> ref
-    end
-
-    instructions =
-      Enum.map(program.instructions, fn i -> %{i | inputs: Enum.map(i.inputs, move)} end)
-
-    captures = keys |> Enum.map(&{&1, Map.fetch!(types, &1)}) |> Enum.reverse()
-
-    Program.finish(
-      %{program | instructions: instructions, captures: captures},
-      Enum.map(results, move)
-    )
   end
 
   defp output_types(%T{type: {:tuple, _}}, last),

@@ -251,7 +251,11 @@ fn fold_lanes<T: Cell, F: Fold<T>>(xs: &[T]) -> F::State {
 #[inline(always)]
 fn lanes<T: Cell, F: Fold<T>, const WIDTH: usize>(xs: &[T]) -> [F::State; WIDTH] {
     let mut lanes = [F::IDENTITY; LANES];
-    for block in xs.as_chunks::<LANES>().0 {
+    let (fours, rest) = xs.as_chunks::<{ 4 * LANES }>();
+    for four in fours {
+        (0..LANES).for_each(|k| lanes[k] = F::steps(lanes[k], from_fn(|i| four[i * LANES + k])));
+    }
+    for block in rest.as_chunks::<LANES>().0 {
         (0..LANES).for_each(|k| lanes[k] = F::step(lanes[k], block[k]));
     }
     // Halves are joined, which the processor does side by side too.

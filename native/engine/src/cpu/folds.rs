@@ -19,6 +19,12 @@ pub(crate) trait Fold<T> {
     /// Takes one more element.
     fn step(state: Self::State, x: T) -> Self::State;
 
+    /// Takes four more elements, in any order.
+    #[inline(always)]
+    fn steps(state: Self::State, four: [T; 4]) -> Self::State {
+        four.into_iter().fold(state, Self::step)
+    }
+
     /// Makes one of two running results.
     fn join(a: Self::State, b: Self::State) -> Self::State;
 
@@ -31,7 +37,8 @@ pub(crate) trait Fold<T> {
     }
 }
 
-/// The sum, wide for floats and wrapping for integers.
+/// The sum, wide for floats and wrapping for integers. Floats that are no wider than `f32` are added up by fours in `f32`
+/// where there are many; the infinity that four of them may grow to is doubtful.
 pub(crate) struct Sum;
 
 impl<T: Cell> Fold<T> for Sum {
@@ -45,6 +52,11 @@ impl<T: Cell> Fold<T> for Sum {
         state.plus(x.total())
     }
 
+    #[inline(always)]
+    fn steps(state: T::Total, four: [T; 4]) -> T::Total {
+        state.plus(T::total_of(four))
+    }
+
     fn join(a: T::Total, b: T::Total) -> T::Total {
         a.plus(b)
     }
@@ -54,7 +66,7 @@ impl<T: Cell> Fold<T> for Sum {
     }
 
     fn is_doubtful(state: T::Total) -> bool {
-        state.is_nan()
+        !state.is_finite()
     }
 }
 

@@ -101,7 +101,7 @@ impl<F: Wide> Sizes<F> {
 }
 
 /// A float of 32 or 64 bits.
-pub(crate) trait Wide: num_traits::Float + Send + Sync {
+pub(crate) trait Wide: num_traits::Float + Into<f64> + Send + Sync {
     /// An unsigned integer of the same width.
     type Bits: PrimInt + WrappingSub + Send + Sync;
 

@@ -1,50 +1,86 @@
 //! Programs of scalars as programs of vectors.
 
-use crate::program::{Instruction, Op, Program};
+use crate::program::{Cond, Instruction, Op, Program};
 use crate::types::TensorType;
 
 /// `program` with its first `count` inputs, which are scalars, as vectors of `lanes` elements that are computed side by side.
 ///
 /// `None` when an operation on one of them is not elementwise or makes something else than a scalar. What depends on none
-/// of them is computed as it was, and may be any operation.
+/// of them is computed as it was, and may be any operation. Where lanes take different branches, all branches of nothing
+/// but elementwise operations are computed, and each lane selects its own.
 pub(super) fn lift(program: &Program, count: usize, lanes: usize) -> Option<Program> {
-    let mut values = Values { types: vec![], lifted: vec![], lanes };
+    let mut lifted = Lift { types: vec![], lifted: vec![], lanes, instructions: vec![] };
     for (id, ty) in program.inputs.iter().enumerate() {
-        values.push(ty, id < count)?;
+        lifted.value(ty, id < count)?;
     }
-    let inputs = values.types.clone();
-    let instructions = program.instructions.iter().map(|i| values.instruction(i)).collect::<Option<_>>()?;
-    Some(Program { inputs, instructions, outputs: program.outputs.clone() })
+    let inputs = lifted.types.clone();
+    let outputs = lifted.program(program, (0..inputs.len()).collect(), false)?;
+    Some(Program { inputs, instructions: lifted.instructions, outputs })
 }
 
-/// The values so far.
-struct Values {
+/// The values and instructions so far.
+struct Lift {
     types: Vec<TensorType>,
     lifted: Vec<bool>,
     lanes: usize,
+    instructions: Vec<Instruction>,
 }
 
-impl Values {
-    fn instruction(&mut self, instruction: &Instruction) -> Option<Instruction> {
-        let lifted = instruction.inputs.iter().any(|&id| self.lifted[id]);
-        let fits = |&id: &usize| self.lifted[id] || self.types[id].shape.is_empty();
-        let op = match lifted {
-            true => elementwise(&instruction.op).filter(|_| instruction.inputs.iter().all(fits))?,
-            false => instruction.op.clone(),
-        };
-        let first = self.types.len();
-        instruction.outputs.iter().try_for_each(|ty| self.push(ty, lifted))?;
-        Some(Instruction { op, inputs: instruction.inputs.clone(), outputs: self.types[first..].to_vec() })
+impl Lift {
+    /// Adds the instructions of `program`, whose inputs are `values`, and answers its outputs. Those of a `branch` are
+    /// computed whether it is taken or not, so they must be able to neither fail nor cost much.
+    fn program(&mut self, program: &Program, mut values: Vec<usize>, branch: bool) -> Option<Vec<usize>> {
+        for instruction in &program.instructions {
+            let operands: Vec<usize> = instruction.inputs.iter().map(|&id| values[id]).collect();
+            let lifted = operands.iter().any(|&id| self.lifted[id]);
+            let results = match &instruction.op {
+                Op::Cond(cond) if lifted => self.branches(cond, &operands, &instruction.outputs)?,
+                op if lifted || (branch && !matches!(op, Op::Constant(_))) => {
+                    let fits = |&id: &usize| self.lifted[id] || self.types[id].shape.is_empty();
+                    let op = elementwise(op).filter(|_| operands.iter().all(fits))?;
+                    self.instruction(op, operands, &instruction.outputs)?
+                }
+                op => self.instruction(op.clone(), operands, &instruction.outputs)?,
+            };
+            values.extend(results);
+        }
+        Some(program.outputs.iter().map(|&id| values[id]).collect())
     }
 
-    fn push(&mut self, ty: &TensorType, lifted: bool) -> Option<()> {
+    /// Computes all branches and selects among their results.
+    fn branches(&mut self, cond: &Cond, operands: &[usize], outputs: &[TensorType]) -> Option<Vec<usize>> {
+        let mut programs = |programs: &[Program]| -> Option<Vec<Vec<usize>>> {
+            programs.iter().map(|program| self.program(program, operands.to_vec(), true)).collect()
+        };
+        let predicates = programs(&cond.predicates)?;
+        let mut branches = programs(&cond.branches)?.into_iter().rev();
+        let last = branches.next()?;
+        predicates.iter().rev().zip(branches).try_fold(last, |otherwise, (predicate, branch)| {
+            let choices = branch.into_iter().zip(otherwise).zip(outputs);
+            let select = |((yes, no), ty): ((usize, usize), &TensorType)| {
+                let operands = vec![*predicate.first()?, yes, no];
+                self.instruction(Op::Select, operands, std::slice::from_ref(ty))?.pop()
+            };
+            choices.map(select).collect()
+        })
+    }
+
+    fn instruction(&mut self, op: Op, inputs: Vec<usize>, outputs: &[TensorType]) -> Option<Vec<usize>> {
+        let lifted = inputs.iter().any(|&id| self.lifted[id]);
+        let results: Vec<usize> = outputs.iter().map(|ty| self.value(ty, lifted)).collect::<Option<_>>()?;
+        let outputs = results.iter().map(|&id| self.types[id].clone()).collect();
+        self.instructions.push(Instruction { op, inputs, outputs });
+        Some(results)
+    }
+
+    fn value(&mut self, ty: &TensorType, lifted: bool) -> Option<usize> {
         let ty = match lifted {
             true => ty.shape.is_empty().then(|| TensorType::new(ty.dtype, [self.lanes]))?,
             false => ty.clone(),
         };
         self.types.push(ty);
         self.lifted.push(lifted);
-        Some(())
+        Some(self.types.len() - 1)
     }
 }
 
