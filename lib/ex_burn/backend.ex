@@ -64,6 +64,7 @@ defmodule ExBurn.Backend do
 
   @behaviour Nx.Backend
 
+  alias ExBurn.Backend.Reading
   alias ExBurn.Defn.Recording
   alias ExBurn.{Cost, Device, Error, Fallback, Instruction, NIF, Pointer, Type}
   alias Nx.Tensor, as: T
@@ -368,22 +369,6 @@ defmodule ExBurn.Backend do
   end
 
   @impl true
-  def to_binary(%T{data: %__MODULE__{ref: ref, device: device}, type: {_, size}}, limit)
-      when node(ref) == node() do
-    binary =
-      if device == :cpu and limit * max(size, 8) <= 8 * @light_bytes,
-        do: Error.unwrap!(NIF.tensor_to_binary(ref, limit)),
-        else: Error.unwrap!(NIF.tensor_to_binary_dirty(ref, limit))
-
-    if size < 8, do: cut(binary, limit * size), else: binary
-  end
-
-  def to_binary(%T{data: %__MODULE__{ref: {:recorded, recorded}}}, _limit),
-    do: <<Recording.ask(recorded)>>
-
-  def to_binary(t, limit), do: remote(:to_binary, t, [t, limit])
-
-  @impl true
   def backend_copy(t, Nx.Tensor, opts), do: backend_copy(t, Nx.BinaryBackend, opts)
 
   def backend_copy(%T{data: %__MODULE__{ref: ref}} = t, __MODULE__, opts)
@@ -415,79 +400,16 @@ defmodule ExBurn.Backend do
     if NIF.tensor_free(ref), do: :ok, else: :already_deallocated
   end
 
-  def backend_deallocate(t), do: remote(:backend_deallocate, t, [t])
-
-  defp cut(binary, size) do
-    <<bits::bitstring-size(size), _padding::bitstring>> = binary
-    bits
-  end
-
-  # Only the node that made a tensor can read it. An error there is an error here.
-  defp remote(_op, %T{data: %__MODULE__{ref: {:recorded, _}}}, _args), do: Recording.unknown!()
-
-  defp remote(op, %T{data: %__MODULE__{ref: ref}}, args) do
-    :erpc.call(node(ref), __MODULE__, op, args)
-  rescue
-    error in ErlangError ->
-      case error.original do
-        {:exception, %{__exception__: true} = reason, _stack} ->
-          reraise reason, __STACKTRACE__
-
-        reason ->
-          reraise Error, [op: op, reason: unreachable(node(ref), reason)], __STACKTRACE__
-      end
-  end
-
-  # A reference from elsewhere keeps nothing alive; where its memory was freed it refers to nothing.
-  defp unreachable(node, {:exception, :badarg, [{NIF, _, _, _} | _]}) do
-    "the tensor was on #{node}, where no process holds it any more; " <>
-      "it lives as long as one on its own node has it"
-  end
-
-  defp unreachable(node, reason),
-    do: "the tensor is on #{node}, which does not answer: #{inspect(reason)}"
+  def backend_deallocate(t), do: Reading.remote(:backend_deallocate, t)
 
   @impl true
-  def to_batched(out, t, opts) do
-    batch = elem(out.shape, 0)
-    rows = elem(t.shape, 0)
-    whole = div(rows, batch)
-    full = Stream.map(0..(whole - 1)//1, &Nx.slice_along_axis(t, &1 * batch, batch, axis: 0))
-
-    case {rem(rows, batch), opts[:leftover]} do
-      {0, _} -> full
-      {_, :discard} -> full
-      {left, :repeat} -> Stream.concat(full, [leftover(t, whole * batch, left, batch)])
-    end
-  end
-
-  # The last batch is filled up from the start.
-  defp leftover(t, start, left, batch) do
-    tail = Nx.slice_along_axis(t, start, left, axis: 0)
-    filler = Stream.cycle([t]) |> Enum.take(div(batch, elem(t.shape, 0)) + 1)
-    [tail | filler] |> Nx.concatenate(axis: 0) |> Nx.slice_along_axis(0, batch, axis: 0)
-  end
+  defdelegate to_binary(t, limit), to: Reading
 
   @impl true
-  def inspect(%T{data: %__MODULE__{ref: {:recorded, _}}}, _opts), do: Recording.unknown!()
+  defdelegate to_batched(out, t, opts), to: Reading
 
-  # A tensor without memory can still be printed, in an error message say.
-  def inspect(%T{} = t, opts) do
-    limit = if opts.limit == :infinity, do: Nx.size(t), else: min(opts.limit + 1, Nx.size(t))
-    {t, binary} = printable(t, to_binary(t, limit))
-    Nx.Backend.inspect(t, binary, opts)
-  rescue
-    error in Error -> "(#{Exception.message(error)})"
-  end
-
-  # Nx prints elements of whole bytes only.
-  defp printable(%T{type: {:u, size}} = t, bits) when size < 8,
-    do: {%{t | type: {:u, 8}}, for(<<n::size(size) <- bits>>, into: <<>>, do: <<n>>)}
-
-  defp printable(%T{type: {:s, size}} = t, bits) when size < 8,
-    do: {%{t | type: {:s, 8}}, for(<<n::signed-size(size) <- bits>>, into: <<>>, do: <<n>>)}
-
-  defp printable(t, binary), do: {t, binary}
+  @impl true
+  defdelegate inspect(t, opts), to: Reading
 
   @impl true
   def to_pointer(t, opts), do: Pointer.of(t, opts)

@@ -6,13 +6,9 @@ use std::mem::MaybeUninit;
 use burn_flex::FlexTensor;
 
 use super::block::{build, put_all, vectorized};
-use super::map::write;
 use super::nest::Nest;
 use super::stored::{Stored, for_width, stored};
-
-/// Rows and columns of a square that is copied at a time when rows are not in the order of the memory: of most types a line of
-/// memory each way, so that each line is written once.
-const SIDE: usize = 16;
+use super::turn::SIDE;
 
 /// Rows that are copied together, so that neighbouring lines of memory are read one after the other.
 const ROWS: usize = 4 * SIDE;
@@ -90,8 +86,7 @@ fn neighbours(rows: &[(usize, usize)]) -> Option<&[(usize, usize); SIDE]> {
     rows.iter().enumerate().all(|(i, &(_, from))| from == rows[0].1 + i).then_some(rows)
 }
 
-/// Copies a square, whose columns are read as they lie in memory. It has so many rows, so that the compiler turns it in
-/// vectors.
+/// Copies a square, whose columns are read as they lie in memory.
 fn copy_square<T: Stored>(
     source: &[T],
     step: isize,
@@ -107,12 +102,11 @@ fn copy_square<T: Stored>(
                 let at = (first + step * (column + i) as isize) as usize;
                 from_fn(|row| source[at..at + SIDE][row])
             });
-            for row in 0..SIDE {
-                let out = &mut part[rows[row].0 + column..][..SIDE];
-                for i in 0..SIDE {
-                    write(&mut out[i], square[i][row]);
-                }
-            }
+            T::turn(
+                &square,
+                #[inline(always)]
+                |row, i, piece| put_all(&mut part[rows[row].0 + column + i..][..piece.len()], piece),
+            );
         },
     );
 }

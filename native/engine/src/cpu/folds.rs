@@ -111,6 +111,14 @@ macro_rules! choice {
                 if x $wins state || x.is_unordered() { x } else { state }
             }
 
+            /// NaN is looked for in two elements at once.
+            #[inline(always)]
+            fn steps(state: T, [a, b, c, d]: [T; 4]) -> T {
+                let winner = |x: T, y: T| if x $wins y { x } else { y };
+                let unordered = a.partial_cmp(&b).is_none() | c.partial_cmp(&d).is_none();
+                Self::step(state, if unordered { T::UNORDERED } else { winner(winner(a, b), winner(c, d)) })
+            }
+
             fn join(a: T, b: T) -> T {
                 Self::step(a, b)
             }

@@ -35,6 +35,7 @@ mod table;
 mod take;
 pub(crate) mod tape;
 mod tasks;
+mod turn;
 mod vectors;
 mod view;
 mod window;

@@ -39,6 +39,9 @@ pub(crate) trait Number: Cell + Element + PartialOrd {
     /// Greater than or equal to every number of the type.
     const HIGHEST: Self;
 
+    /// NaN, where the type has it.
+    const UNORDERED: Self;
+
     /// An unsigned integer of the width of the number that orders as numbers do, the two zeros alike; NaN above all.
     fn rank(self) -> u64;
 
@@ -165,6 +168,7 @@ macro_rules! ints {
         impl Number for $t {
             const LOWEST: Self = $t::MIN;
             const HIGHEST: Self = $t::MAX;
+            const UNORDERED: Self = 0;
 
             fn rank(self) -> u64 {
                 (self as u64).wrapping_sub($t::MIN as u64)
@@ -229,6 +233,7 @@ macro_rules! floats {
         impl Number for $t {
             const LOWEST: Self = $t::NEG_INFINITY;
             const HIGHEST: Self = $t::INFINITY;
+            const UNORDERED: Self = $t::NAN;
 
             fn rank(self) -> u64 {
                 // Without branches on the sign, which in most data nobody can foresee.

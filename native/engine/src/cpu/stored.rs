@@ -5,8 +5,10 @@ use burn_flex::{FlexTensor, Layout};
 use burn_std::Bytes;
 use bytemuck::Pod;
 
+use super::turn::Turn;
+
 /// An unsigned integer that stands for any element of its width.
-pub(super) trait Stored: Pod + Default + Send + Sync {}
+pub(super) trait Stored: Pod + Default + Send + Sync + Turn {}
 
 impl Stored for u8 {}
 
