@@ -25,7 +25,7 @@ defmodule ExBurn.Backend do
   of Nx's documentation; larger ones, `f64` and complex ones are those of a library. So is a small one where the definition
   is wrong, but for one thing: the vector in U of a singular value of 0 may be shorter than 1, as Nx has it.
 
-  A power of integers with a negative exponent raises `ExBurn.Error`, like a division of integers by zero.
+  A power of integers with a negative exponent raises `ArithmeticError`, like a division of integers by zero.
 
   Tensors of other backends are accepted as operands and copied. So are tensors of this backend that live on another node;
   the process there has to keep them.
@@ -36,6 +36,10 @@ defmodule ExBurn.Backend do
   does (`ExBurn.Defn.Recording`), and then do that natively to all elements. A function that reads numbers into Elixir, such
   as `Nx.to_number(x) + 1`, is called on each element; and so is one with a `while` whose end depends on the elements when
   `Nx.Defn.Evaluator` runs it. `ExBurn.Defn.Compiler` has no such exception.
+
+  While a function is run so, its arguments are tensors without values: what it sends to other processes or keeps, as a hook may
+  that `Nx.Defn.Evaluator` runs, raises `ExBurn.Error` when it is used there. A number that Elixir draws at random is drawn once,
+  not for each element.
 
   ## Memory
 
@@ -162,14 +166,14 @@ defmodule ExBurn.Backend do
       {:ok, body, captures} ->
         run(out, {op.(body), [t, acc | captures]})
 
-      :unknown ->
+      unknown ->
         opts = [type: out.type] ++ opts
 
         trace =
           &Nx.Defn.jit_apply(fn t, acc -> Nx.reduce(t, acc, opts, &1) end, [t, acc], @traced)
 
         call = &Nx.BinaryBackend.reduce(out, on_binary(t), on_binary(acc), opts, &1)
-        branching(out, fun, trace, call)
+        branching(out, fun, unknown, trace, call)
     end
   end
 
@@ -181,29 +185,35 @@ defmodule ExBurn.Backend do
       {:ok, body, captures} ->
         run(out, {{:custom_window_reduce, %{windows: windows, body: body}}, [t, acc | captures]})
 
-      :unknown ->
+      unknown ->
         reduce = &Nx.window_reduce(&1, &2, dimensions, opts, &3)
         trace = &Nx.Defn.jit_apply(fn t, acc -> reduce.(t, acc, &1) end, [t, acc], @traced)
         call = &reduce.(on_binary(t), on_binary(acc), &1)
-        branching(out, fun, trace, call)
+        branching(out, fun, unknown, trace, call)
     end
   end
 
   # A function that can't be recorded is traced as `defn`, where its loops may go on as long as they like. One that can't be
-  # traced either has to be called on each element: it reads numbers into Elixir, or is a loop of `Nx.Defn.Evaluator`'s,
-  # which has traced it already and alone knows its end.
-  defp branching(out, fun, trace, call) do
+  # traced either has to be called on each element: it reads numbers into Elixir, goes on after exceptions, or is a loop of
+  # `Nx.Defn.Evaluator`'s, which has traced it already and alone knows its end.
+  defp branching(out, fun, :untraceable, _trace, call), do: each(out, fun, call)
+
+  defp branching(out, fun, :unknown, trace, call) do
     trace.(fun)
   rescue
-    ArgumentError ->
-      typed = fn x, acc ->
-        [x, acc] = Enum.map([x, acc], &Nx.as_type(&1, out.type))
-        fun.(x, acc) |> Nx.as_type(out.type) |> on_binary()
-      end
-
-      put(out, ref(call.(typed)))
+    # A value read, or a compiled function called, while it is traced.
+    _error in [ArgumentError, RuntimeError] -> each(out, fun, call)
   else
     result -> %{out | data: result.data}
+  end
+
+  defp each(out, fun, call) do
+    typed = fn x, acc ->
+      [x, acc] = Enum.map([x, acc], &Nx.as_type(&1, out.type))
+      fun.(x, acc) |> Nx.to_tensor() |> Nx.as_type(out.type) |> on_binary()
+    end
+
+    put(out, ref(call.(typed)))
   end
 
   defp on_binary(t), do: Nx.backend_copy(t, Nx.BinaryBackend)

@@ -10,7 +10,8 @@ defmodule ExBurn.Defn.Recording do
   answer, and told what it was told before up to there. What it does from there on becomes a branch of a `cond`.
 
   A function that asks for another value of such a tensor, as `Nx.to_number/1` does, can't be recorded; nor can one that
-  asks without end, as a loop whose end depends on its values, nor one that raises for an answer.
+  asks without end, as a loop whose end depends on its values, one that raises, throws or exits for an answer, nor one that
+  does something else when it is called again.
   """
 
   alias ExBurn.{Backend, Error, Instruction, Program, Type}
@@ -24,16 +25,18 @@ defmodule ExBurn.Defn.Recording do
             ~w(equal greater greater_equal less less_equal not_equal logical_and logical_or logical_xor)a
   @passing [:bitcast, :broadcast, :cast, :reshape, :transpose]
 
-  # What is recorded now: the program so far, what the function is to be `told` again and what it `heard`, last first.
+  # What is recorded now: the program so far, what the function is to be `told` again and what it `heard`, last first; and
+  # what has `ended` it, `{:asked, value}` or `:unknown`, even if the function has `caught?` the exception.
   @enforce_keys [:root, :id, :program, :told, :calls]
-  defstruct @enforce_keys ++ [heard: []]
+  defstruct @enforce_keys ++ [:ended, heard: [], caught?: false]
 
   @typedoc "What a stand-in is known by: its recording, its reference there, and whether it is 0 or 1."
   @type value :: {reference(), Program.ref(), boolean()}
 
   @doc """
   The program of `fun` over an element and an accumulator of `type`, answering the same type, with the tensors it
-  captures; `:unknown` when `fun` can't be recorded.
+  captures; `:unknown` when `fun` can't be recorded; `:untraceable` when it caught the exception which told so, as it would
+  that of a `defn`.
 
   ## Examples
 
@@ -52,7 +55,7 @@ defmodule ExBurn.Defn.Recording do
 
   """
   @spec body((Nx.Tensor.t(), Nx.Tensor.t() -> Nx.Tensor.t()), Nx.Type.t()) ::
-          {:ok, Program.finished(), [Nx.Tensor.t()]} | :unknown
+          {:ok, Program.finished(), [Nx.Tensor.t()]} | :unknown | :untraceable
   def body(fun, type) do
     root = make_ref()
     scalar = {Type.name(type), []}
@@ -66,7 +69,11 @@ defmodule ExBurn.Defn.Recording do
       {:ok, Program.finish(program, [ref]), Program.capture_keys(program)}
     rescue
       error in Error ->
-        if error.details[:recording] == root, do: :unknown, else: reraise(error, __STACKTRACE__)
+        case error.details do
+          %{recording: ^root, caught?: true} -> :untraceable
+          %{recording: ^root} -> :unknown
+          _ -> reraise(error, __STACKTRACE__)
+        end
     after
       if outer, do: Process.put(__MODULE__, outer), else: Process.delete(__MODULE__)
     end
@@ -84,22 +91,40 @@ defmodule ExBurn.Defn.Recording do
   defp record(%__MODULE__{} = recording, call) do
     Process.put(__MODULE__, recording)
 
-    try do
-      ref = call.()
-      {current().program, ref}
-    catch
-      {__MODULE__, asked} -> branch(current(), asked, call)
+    outcome =
+      try do
+        {:ok, call.()}
+      catch
+        kind, reason -> {kind, reason, __STACKTRACE__}
+      end
+
+    case {current(), outcome} do
+      {%{ended: nil, program: program}, {:ok, ref}} ->
+        {program, ref}
+
+      {%{ended: nil}, {kind, reason, stack}} ->
+        :erlang.raise(kind, reason, stack)
+
+      {recording, _outcome} ->
+        go_on(%{recording | caught?: recording.caught? or not ended?(outcome)}, call)
     end
   end
+
+  defp ended?({:throw, __MODULE__, _stack}), do: true
+  defp ended?({:error, %Error{details: %{recording: _root}}, _stack}), do: true
+  defp ended?(_outcome), do: false
+
+  defp go_on(%{ended: {:asked, value}} = recording, call), do: branch(recording, value, call)
+  defp go_on(%{ended: :unknown} = recording, _call), do: give_up(recording)
 
   # The rest of the function for each answer to what it asked.
   defp branch(recording, asked, call) do
     {branches, calls} =
       Enum.map_reduce([1, 0], recording.calls, fn answer, calls ->
         if calls == 0, do: unknown!()
-        told = Enum.reverse(recording.heard, [{:answer, answer}])
+        told = Enum.reverse(recording.heard, [{:answer, asked, answer}])
         rest = %{recording | id: make_ref(), program: Program.new([]), told: told, heard: []}
-        {program, ref} = record(%{rest | calls: calls - 1}, call)
+        {program, ref} = record(%{rest | calls: calls - 1, ended: nil}, call)
         {{program, [ref]}, current().calls}
       end)
 
@@ -109,23 +134,24 @@ defmodule ExBurn.Defn.Recording do
     op = {:cond, %{predicates: [hd(programs)], branches: tl(programs)}}
     {program, [ref]} = hd(branches)
 
-    Process.put(__MODULE__, %{recording | calls: calls})
+    Process.put(__MODULE__, %{recording | calls: calls, ended: nil})
     {refs, outer} = Enum.map_reduce(captures, recording.program, &operand/2)
     {[ref], outer} = Program.emit(outer, op, refs, [Program.type(program, ref)])
     {outer, ref}
-  rescue
+  catch
     # What the function raises for one answer it may never come to.
-    _error -> unknown!()
+    _kind, _reason -> give_up(current())
   end
 
   # The reference of what the function answered.
   defp result(answer, scalar) do
     t = Nx.to_tensor(answer)
 
-    if t.shape != {},
-      do: raise("reduce function must return a scalar tensor, got: #{inspect(t.shape)}")
+    if {t.shape, t.vectorized_axes} != {{}, []},
+      do: raise("reduce function must return a scalar tensor, got: #{shape(t)}")
 
     recording = current()
+    if recording.told != [], do: unknown!()
     {ref, program} = operand(t, recording.program)
 
     {ref, program} =
@@ -139,6 +165,9 @@ defmodule ExBurn.Defn.Recording do
     Process.put(__MODULE__, %{recording | program: program})
     ref
   end
+
+  defp shape(%T{shape: shape, vectorized_axes: []}), do: inspect(shape)
+  defp shape(t), do: "#{inspect(t.shape)} vectorized by #{inspect(t.vectorized_axes)}"
 
   defp current, do: Process.get(__MODULE__)
 
@@ -155,24 +184,31 @@ defmodule ExBurn.Defn.Recording do
   @spec emit(Instruction.op(), [Instruction.operand()], [Program.tensor_type()]) ::
           [{:recorded, value()}]
   def emit(op, operands, types) do
+    did = {op, types, Enum.map(operands, &known/1)}
+
     case current() do
-      %{told: [{:results, results} | told]} = recording ->
-        hear(%{recording | told: told}, {:results, results})
+      %{ended: nil, told: [{:results, ^did, results} | told]} = recording ->
+        hear(%{recording | told: told}, {:results, did, results})
         results
 
-      %{told: []} = recording ->
+      %{ended: nil, told: []} = recording ->
         {refs, program} = Enum.map_reduce(operands, recording.program, &operand/2)
         {refs, program} = Program.emit(program, op, refs, types)
         truth? = types == [{:u8, []}] and truth?(op, operands)
         results = Enum.map(refs, &{:recorded, {recording.id, &1, truth?}})
-        hear(%{recording | program: program}, {:results, results})
+        hear(%{recording | program: program}, {:results, did, results})
         results
 
-      # None, or one whose function does something else than it did before.
+      # None, one that has ended, or one whose function does something else than it did before.
       _other ->
         unknown!()
     end
   end
+
+  # What an operand is known by when the function is called again: what it captures it may have made again.
+  defp known(%T{data: %Backend{ref: {:recorded, value}}}), do: value
+  defp known(%T{} = t), do: Type.of(t)
+  defp known(integer), do: integer
 
   defp hear(recording, event),
     do: Process.put(__MODULE__, %{recording | heard: [event | recording.heard]})
@@ -209,12 +245,13 @@ defmodule ExBurn.Defn.Recording do
   @spec ask(value()) :: 0 | 1
   def ask({_id, _ref, truth?} = value) do
     case current() do
-      %{told: [{:answer, answer} | told]} = recording ->
-        hear(%{recording | told: told}, {:answer, answer})
+      %{ended: nil, told: [{:answer, ^value, answer} | told]} = recording ->
+        hear(%{recording | told: told}, {:answer, value, answer})
         answer
 
-      %{told: []} when truth? ->
-        throw({__MODULE__, value})
+      %{ended: nil, told: []} = recording when truth? ->
+        Process.put(__MODULE__, %{recording | ended: {:asked, value}})
+        throw(__MODULE__)
 
       _other ->
         unknown!()
@@ -226,11 +263,28 @@ defmodule ExBurn.Defn.Recording do
   """
   @spec unknown!() :: no_return()
   def unknown! do
-    recording = current()
+    case current() do
+      nil ->
+        raise Error,
+          op: :reduce,
+          reason:
+            "a tensor that stood for a value in the function of a reduction has none outside of the function and its process"
+
+      # The function goes on after an exception.
+      %{ended: ended} = recording when ended != nil ->
+        give_up(%{recording | caught?: true})
+
+      recording ->
+        give_up(recording)
+    end
+  end
+
+  defp give_up(recording) do
+    Process.put(__MODULE__, %{recording | ended: recording.ended || :unknown})
 
     raise Error,
       op: :reduce,
       reason: "the values of a function's arguments are not known while it is recorded",
-      details: %{recording: recording && recording.root}
+      details: %{recording: recording.root, caught?: recording.caught?}
   end
 end
