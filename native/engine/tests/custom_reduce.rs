@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use ex_burn_engine::exec::stoppable;
 use ex_burn_engine::program::{
-    Axes, Axis, Binary, Constant, CustomReduce, CustomWindowReduce, Instruction, Op, Program, Reduce, Unary, Windows,
+    Axes, Axis, Binary, Cond, Constant, CustomReduce, CustomWindowReduce, Instruction, Op, Program, Reduce, Unary,
+    Windows,
 };
 use ex_burn_engine::{TensorType, Type, Value, program};
 use tools::*;
@@ -182,6 +183,32 @@ fn a_program_may_ignore_its_operands() {
     let operands = [tensor(Type::U8, &[2, 2], &[1.0, 2.0, 3.0, 4.0]), vector(Type::U8, &[0.0])];
     assert_eq!(numbers(&run(reduce(Some(&[0]), false, &body), &operands, &ty(Type::U8, &[2]))), [5.0, 5.0]);
     assert_eq!(numbers(&run(reduce(Some(&[0]), false, &last), &operands, &ty(Type::U8, &[2]))), [3.0, 4.0]);
+}
+
+/// `if x != 0, do: op(acc, x), else: acc`.
+fn unless_zero(op: Binary) -> Program {
+    let number = scalar(Type::S32);
+    let zero = Op::Constant(Constant { bytes: vec![0; 4] });
+    let predicate = Program {
+        inputs: vec![number.clone(); 2],
+        instructions: vec![step(zero, &[], Type::S32), step(Op::Binary(Binary::NotEqual), &[0, 2], Type::U8)],
+        outputs: vec![3],
+    };
+    let divided = Program { instructions: vec![step(Op::Binary(op), &[1, 0], Type::S32)], ..arithmetic(op, Type::S32) };
+    let kept = Program { inputs: vec![number; 2], instructions: vec![], outputs: vec![1] };
+    let cond = Cond { predicates: vec![predicate], branches: vec![divided, kept] };
+    Program { instructions: vec![step(Op::Cond(cond), &[0, 1], Type::S32)], ..arithmetic(op, Type::S32) }
+}
+
+#[test]
+fn a_branch_that_no_element_takes_does_not_fail() {
+    let operands = [tensor(Type::S32, &[2, 3], &[2.0, 0.0, 5.0, 0.0, 3.0, 0.0]), tensor(Type::S32, &[], &[100.0])];
+    for (op, want) in [(Binary::Quotient, [10.0, 33.0]), (Binary::Remainder, [0.0, 1.0])] {
+        let body = unless_zero(op);
+        assert_eq!(numbers(&run(reduce(Some(&[1]), false, &body), &operands, &ty(Type::S32, &[2]))), want);
+    }
+    let taken = reduce(Some(&[1]), false, &arithmetic(Binary::Quotient, Type::S32));
+    assert!(error(taken, &operands, &ty(Type::S32, &[2])).contains("division by zero"));
 }
 
 #[test]

@@ -42,7 +42,8 @@ mod tests {
     use super::{SIDE, Turn};
 
     fn turned<T: Turn + Copy + Default + PartialEq>(of: impl Fn(usize) -> T) -> bool {
-        let square: [[T; SIDE]; SIDE] = std::array::from_fn(|row| std::array::from_fn(|column| of(row * SIDE + column)));
+        let square: [[T; SIDE]; SIDE] =
+            std::array::from_fn(|row| std::array::from_fn(|column| of(row * SIDE + column)));
         let mut columns = [[T::default(); SIDE]; SIDE];
         T::turn(&square, |column, row, piece| columns[column][row..][..piece.len()].copy_from_slice(piece));
         (0..SIDE).all(|row| (0..SIDE).all(|column| columns[column][row] == square[row][column]))

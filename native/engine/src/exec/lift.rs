@@ -1,6 +1,7 @@
 //! Programs of scalars as programs of vectors.
 
 use crate::program::{Cond, Instruction, Op, Program};
+use crate::scalar;
 use crate::types::TensorType;
 
 /// `program` with its first `count` inputs, which are scalars, as vectors of `lanes` elements that are computed side by side.
@@ -9,7 +10,7 @@ use crate::types::TensorType;
 /// of them is computed as it was, and may be any operation. Where lanes take different branches, all branches of nothing
 /// but elementwise operations are computed, and each lane selects its own.
 pub(super) fn lift(program: &Program, count: usize, lanes: usize) -> Option<Program> {
-    let mut lifted = Lift { types: vec![], lifted: vec![], lanes, instructions: vec![] };
+    let mut lifted = Lift { types: vec![], lifted: vec![], positive: vec![], lanes, instructions: vec![] };
     for (id, ty) in program.inputs.iter().enumerate() {
         lifted.value(ty, id < count)?;
     }
@@ -22,6 +23,8 @@ pub(super) fn lift(program: &Program, count: usize, lanes: usize) -> Option<Prog
 struct Lift {
     types: Vec<TensorType>,
     lifted: Vec<bool>,
+    /// Which values are constants above zero.
+    positive: Vec<bool>,
     lanes: usize,
     instructions: Vec<Instruction>,
 }
@@ -38,6 +41,9 @@ impl Lift {
                 op if lifted || (branch && !matches!(op, Op::Constant(_))) => {
                     let fits = |&id: &usize| self.lifted[id] || self.types[id].shape.is_empty();
                     let op = elementwise(op).filter(|_| operands.iter().all(fits))?;
+                    if branch && self.can_fail(&op, &operands, &instruction.outputs) {
+                        return None;
+                    }
                     self.instruction(op, operands, &instruction.outputs)?
                 }
                 op => self.instruction(op.clone(), operands, &instruction.outputs)?,
@@ -45,6 +51,12 @@ impl Lift {
             values.extend(results);
         }
         Some(program.outputs.iter().map(|&id| values[id]).collect())
+    }
+
+    /// Whether the operation fails for some of its operands.
+    fn can_fail(&self, op: &Op, operands: &[usize], outputs: &[TensorType]) -> bool {
+        let (Op::Binary(op), [_, right], [out]) = (op, operands, outputs) else { return false };
+        op.can_fail(out.dtype) && !(out.dtype.is_int() && self.positive[*right])
     }
 
     /// Computes all branches and selects among their results.
@@ -68,6 +80,9 @@ impl Lift {
     fn instruction(&mut self, op: Op, inputs: Vec<usize>, outputs: &[TensorType]) -> Option<Vec<usize>> {
         let lifted = inputs.iter().any(|&id| self.lifted[id]);
         let results: Vec<usize> = outputs.iter().map(|ty| self.value(ty, lifted)).collect::<Option<_>>()?;
+        if let (Op::Constant(constant), [id]) = (&op, &results[..]) {
+            self.positive[*id] = scalar::to_f64(self.types[*id].dtype, &constant.bytes).is_some_and(|n| n > 0.0);
+        }
         let outputs = results.iter().map(|&id| self.types[id].clone()).collect();
         self.instructions.push(Instruction { op, inputs, outputs });
         Some(results)
@@ -80,6 +95,7 @@ impl Lift {
         };
         self.types.push(ty);
         self.lifted.push(lifted);
+        self.positive.push(false);
         Some(self.types.len() - 1)
     }
 }

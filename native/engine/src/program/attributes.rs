@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::{Pattern, Program};
+use crate::types::Type;
 
 /// Elementwise functions of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
@@ -94,6 +95,16 @@ impl Binary {
             self,
             Equal | NotEqual | Greater | GreaterEqual | Less | LessEqual | LogicalAnd | LogicalOr | LogicalXor
         )
+    }
+
+    /// Whether there are operands of which the function that answers `out` raises. Integers above zero on the right are none.
+    pub fn can_fail(self, out: Type) -> bool {
+        use Binary::*;
+        match self {
+            Quotient | Remainder | Pow | LeftShift | RightShift => out.is_int(),
+            Atan2 => out.is_complex(),
+            _ => false,
+        }
     }
 }
 
