@@ -89,8 +89,10 @@ defmodule ExBurn.Defn.Artifact do
 
   # Whether what Elixir reads of it at a run is what it can read there.
   defp runs?(%{used: used, calls: calls, cost: cost, fused_cost: fused})
-       when is_list(used) and is_list(calls) and is_number(cost) and is_number(fused) do
-    used == Enum.filter(Enum.uniq(Enum.sort(used)), &(is_integer(&1) and &1 >= 0)) and
+       when is_list(used) and is_list(calls) do
+    # Nobody knows how long a loop takes.
+    Enum.all?([cost, fused], &(is_number(&1) or &1 == :infinity)) and
+      used == Enum.filter(Enum.uniq(Enum.sort(used)), &(is_integer(&1) and &1 >= 0)) and
       Enum.all?(calls, &match?({:hook, {:named, _name, nil}, _template}, &1))
   end
 
