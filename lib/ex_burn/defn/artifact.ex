@@ -138,8 +138,15 @@ defmodule ExBurn.Defn.Artifact do
 
   defp data(%T{} = t), do: {t.type, t.shape, Nx.to_binary(t)}
 
-  defp tensor({type, shape, bytes}),
-    do: bytes |> Nx.from_binary(type, backend: Nx.BinaryBackend) |> Nx.reshape(shape)
+  # Elements of 2 and 4 bits may end within a byte, which Nx.from_binary/3 does not take.
+  defp tensor({{_, size} = type, shape, bits}) do
+    template = Nx.template(shape, type)
+
+    if bit_size(bits) != Nx.size(template) * size,
+      do: raise(ArgumentError, "a tensor in it has another size than its type")
+
+    %{template | data: %Nx.BinaryBackend{state: bits}}
+  end
 
   defp function?(term) when is_function(term), do: true
   defp function?([head | tail]), do: function?(head) or function?(tail)

@@ -3,8 +3,8 @@
 use super::cluster::{Cluster, LARGEST, Part, is_view};
 use crate::cpu::tape::{LONGEST_ROW, folds};
 use crate::ops::fused::kernel;
-use crate::program::{Extent, Fold, Instruction, Op, Program, Reduce};
-use crate::types::TensorType;
+use crate::program::{Binary, Extent, Fold, Instruction, Op, Program, Reduce};
+use crate::types::{TensorType, Type};
 
 /// A partition of a program's instructions.
 pub(super) struct Clusters<'a> {
@@ -132,9 +132,8 @@ impl<'a> Clusters<'a> {
             Op::Reshape | Op::Broadcast(_) => self.view(instruction, out),
             op => {
                 let types: Vec<_> = instruction.inputs.iter().map(|&id| self.types[id].dtype).collect();
-                let is_clip = matches!(op, Op::Clip) && types.iter().all(|dtype| *dtype == out.dtype);
-                let clips = is_clip && !out.dtype.is_complex() && !out.dtype.is_packed();
-                (clips || kernel(op, &types, out.dtype).is_some()).then(|| self.elementwise(instruction, out))?
+                let is_clip = matches!(op, Op::Clip) && clips(&types, out.dtype);
+                (is_clip || kernel(op, &types, out.dtype).is_some()).then(|| self.elementwise(instruction, out))?
             }
         }
     }
@@ -257,4 +256,13 @@ impl<'a> Clusters<'a> {
         };
         needs(a, b) || needs(b, a)
     }
+}
+
+/// Whether there is a loop that holds an operand between bounds, the first of these types. Floats may have integers as bounds.
+fn clips(types: &[Type], out: Type) -> bool {
+    let &[x, low, high] = types else { return false };
+    let has_loop = |op, operands: &[Type]| kernel(&Op::Binary(op), operands, out).is_some();
+    let same = types.iter().all(|dtype| *dtype == out);
+    let mixed = || out.is_float() && has_loop(Binary::Max, &[low, x]) && has_loop(Binary::Min, &[high, out]);
+    !out.is_complex() && !out.is_packed() && (same || mixed())
 }

@@ -78,9 +78,13 @@ fn ratio(g: &Graph<'_>, id: usize) -> Option<Step> {
     let (first, second) = (g.origins(m), g.origins(v));
     let squares = g.made().filter(|&id| second[id]).filter_map(|id| square(g, id));
     let squared: Vec<usize> = squares.filter(|&gradient| first[gradient]).collect();
-    let is_old = |&(id, is_multiple): &Term| !is_multiple && g.is_input(id) && !squared.contains(&id);
-    let is_total = without_numbers(g, v).into_iter().any(|v| terms(g, v).iter().any(is_old));
-    let is_own = squared.iter().any(|&gradient| bare(g, gradient) == bare(g, m));
+    // What was kept of the squares before.
+    let old = |&(id, _): &Term| g.is_input(id) && !g.is_one(id) && !squared.contains(&id);
+    let kept: Vec<Term> = without_numbers(g, v).into_iter().flat_map(|v| terms(g, v)).filter(old).collect();
+    let is_total = kept.iter().any(|(_, is_multiple)| !is_multiple);
+    // A moment that began with zero is a multiple of the gradient too, but then nothing is kept.
+    let is_bare = |&gradient: &usize| gradient == m || !kept.is_empty() && bare(g, gradient) == bare(g, m);
+    let is_own = squared.iter().any(is_bare);
     (!squared.is_empty()).then_some(Step { is_own, is_total })
 }
 
