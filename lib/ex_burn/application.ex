@@ -4,13 +4,13 @@ defmodule ExBurn.Application do
   use Application
 
   alias ExBurn.Defn.{Cache, Recompilation}
-  alias ExBurn.{Fallback, NIF}
+  alias ExBurn.{Error, Fallback, NIF}
 
   @impl true
   def start(_type, _args) do
     set_threads!(Application.get_env(:ex_burn, :threads))
     :ok = Fallback.set!(Application.get_env(:ex_burn, :fallback, :cpu))
-    size = Application.get_env(:ex_burn, :cache_size, 1024)
+    size = cache_size!(Application.get_env(:ex_burn, :cache_size, 1024))
 
     children = [
       {Cache, size: size},
@@ -24,12 +24,19 @@ defmodule ExBurn.Application do
   defp set_threads!(nil), do: :ok
 
   defp set_threads!(count) when is_integer(count) and count > 0 do
-    {:ok, _} = count |> NIF.set_threads()
+    count |> NIF.set_threads() |> Error.unwrap!()
     :ok
   end
 
   defp set_threads!(other) do
     raise ArgumentError,
           "config :ex_burn, threads: is #{inspect(other)}, expected a number of threads such as 4"
+  end
+
+  defp cache_size!(size) when is_integer(size) and size >= 0, do: size
+
+  defp cache_size!(other) do
+    raise ArgumentError,
+          "config :ex_burn, cache_size: is #{inspect(other)}, expected a number of functions such as 1024"
   end
 end

@@ -16,10 +16,11 @@ defmodule ExBurn.Fusion do
 
   @patterns [
     attention: "a product of matrices, a softmax of its rows, and a product with the weights",
-    cross_entropy: "logarithms of probabilities, at one-hot or integer targets",
+    cross_entropy:
+      "logarithms of probabilities at one-hot or integer targets, or of sums of exponentials less the targets' logits",
     softmax: "exponentials of a row by their sum",
     log_softmax: "the logarithm of a softmax",
-    layer_norm: "a row less its mean, by its standard deviation",
+    layer_norm: "a row less its mean, by its standard deviation, however that is written",
     rms_norm: "a row by the root of its mean square",
     linear: "a product of matrices with a bias, and what is done to each element then",
     conv: "a convolution with a bias or a normalisation, and what is done to each element then",
@@ -27,10 +28,12 @@ defmodule ExBurn.Fusion do
     silu: "a value by its sigmoid",
     sigmoid: "a sigmoid after other operations",
     tanh: "a tanh after other operations",
-    relu: "the larger of a value and zero after other operations",
+    relu: "the larger of a value and zero, or that up to six, after other operations",
     sgd: "a parameter less a part of its gradient",
     adam: "a step of Adam with its moments",
     adamw: "a step of Adam with weight decay",
+    rmsprop: "a parameter less a gradient by the root of the mean of its squares",
+    adagrad: "a parameter less a gradient by the root of the sum of its squares",
     embedding: "rows of a table by their numbers",
     elementwise: "any other chain of elementwise operations"
   ]
@@ -90,8 +93,8 @@ defmodule ExBurn.Fusion do
 
       iex> ExBurn.Fusion.disabled([[magic: false]])
       ** (ArgumentError) unknown pattern :magic; the patterns are :attention, :cross_entropy, :softmax, :log_softmax, \
-  :layer_norm, :rms_norm, :linear, :conv, :gelu, :silu, :sigmoid, :tanh, :relu, :sgd, :adam, :adamw, :embedding, \
-  :elementwise
+  :layer_norm, :rms_norm, :linear, :conv, :gelu, :silu, :sigmoid, :tanh, :relu, :sgd, :adam, :adamw, :rmsprop, \
+  :adagrad, :embedding, :elementwise
 
   """
   @spec disabled([keyword()]) :: [String.t()]

@@ -4,12 +4,14 @@ defmodule ExBurn.ApplicationTest do
   alias ExBurn.NIF
 
   # Another VM: how many threads there are is settled with the first operation.
-  defp vm(threads) do
+  defp vm(threads), do: vm(:threads, threads)
+
+  defp vm(option, value) do
     paths = Enum.flat_map(:code.get_path(), &["-pa", List.to_string(&1)])
 
     code = """
     Logger.configure(level: :error)
-    Application.put_env(:ex_burn, :threads, #{inspect(threads)})
+    Application.put_env(:ex_burn, #{inspect(option)}, #{inspect(value)})
 
     case Application.ensure_all_started(:ex_burn) do
       {:ok, _} ->
@@ -33,11 +35,21 @@ defmodule ExBurn.ApplicationTest do
 
   test "what is no number of threads is refused" do
     assert vm(:many) =~ "config :ex_burn, threads: is :many, expected a number of threads"
+    assert vm(5000) =~ "5000 threads cannot work, 1 to 1024 can"
 
     for count <- [0, 1_000_000] do
       assert {:error, {:invalid, %{reason: reason}}} = NIF.set_threads(count)
       assert reason == "#{count} threads cannot work, 1 to 1024 can"
     end
+  end
+
+  test "what is no number of kept functions is refused" do
+    for size <- [-1, "many", nil] do
+      message = "config :ex_burn, cache_size: is #{inspect(size)}, expected a number of functions"
+      assert vm(:cache_size, size) =~ message
+    end
+
+    assert vm(:cache_size, 0) =~ inspect(Enum.sum(0..299_999) * 1.0)
   end
 
   test "threads that have begun to work stay" do

@@ -89,8 +89,10 @@ defmodule ExBurn.Defn.Artifact do
 
   # Whether what Elixir reads of it at a run is what it can read there.
   defp runs?(%{used: used, calls: calls, cost: cost, fused_cost: fused})
-       when is_list(used) and is_list(calls) and is_number(cost) and is_number(fused) do
-    used == Enum.filter(Enum.uniq(Enum.sort(used)), &(is_integer(&1) and &1 >= 0)) and
+       when is_list(used) and is_list(calls) do
+    # Nobody knows how long a loop takes.
+    Enum.all?([cost, fused], &(is_number(&1) or &1 == :infinity)) and
+      used == Enum.filter(Enum.uniq(Enum.sort(used)), &(is_integer(&1) and &1 >= 0)) and
       Enum.all?(calls, &match?({:hook, {:named, _name, nil}, _template}, &1))
   end
 
@@ -136,8 +138,15 @@ defmodule ExBurn.Defn.Artifact do
 
   defp data(%T{} = t), do: {t.type, t.shape, Nx.to_binary(t)}
 
-  defp tensor({type, shape, bytes}),
-    do: bytes |> Nx.from_binary(type, backend: Nx.BinaryBackend) |> Nx.reshape(shape)
+  # Elements of 2 and 4 bits may end within a byte, which Nx.from_binary/3 does not take.
+  defp tensor({{_, size} = type, shape, bits}) do
+    template = Nx.template(shape, type)
+
+    if bit_size(bits) != Nx.size(template) * size,
+      do: raise(ArgumentError, "a tensor in it has another size than its type")
+
+    %{template | data: %Nx.BinaryBackend{state: bits}}
+  end
 
   defp function?(term) when is_function(term), do: true
   defp function?([head | tail]), do: function?(head) or function?(tail)

@@ -49,7 +49,8 @@ defmodule ExBurn.Defn.Lowering do
         do: Enum.to_list(0..(length(inputs) - 1)//1),
         else: used_parameters(outputs)
 
-    program = Program.new(Enum.map(used, &Enum.at(inputs, &1)))
+    types = List.to_tuple(inputs)
+    program = Program.new(Enum.map(used, &elem(types, &1)))
 
     parameters =
       used |> Enum.with_index() |> Map.new(fn {position, i} -> {position, [{:input, i}]} end)

@@ -176,7 +176,7 @@ fn program_to_json(executable: ResourceArc<Executable>) -> Result<String, NifErr
 /// The text form of a program.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn program_text(executable: ResourceArc<Executable>) -> Result<String, NifError> {
-    guard_deep("program", || Ok(executable.0.program().to_string()))
+    guard_deep("program", || Ok(executable.0.text()))
 }
 
 /// The patterns found in a program by name, each with the type of the result there.

@@ -2,6 +2,7 @@ defmodule ExBurn.Defn.ArtifactTest do
   use ExBurn.Case, async: false
 
   import ExUnit.CaptureLog
+  import Nx.Defn
 
   alias ExBurn.Defn.{Cache, Compiler, Key}
 
@@ -47,6 +48,37 @@ defmodule ExBurn.Defn.ArtifactTest do
     assert %{sum: %{names: [nil, :b]}, parts: {_, %{type: {:bf, 16}}}} = second
     assert_close(second, first, 0)
     assert_close(second, several(x))
+  end
+
+  defp looping(x) do
+    x |> Nx.reduce(0.0, [axes: [1]], fn a, b -> Nx.add(Nx.sin(a), b) end) |> loop()
+  end
+
+  defn loop(y) do
+    {_, y} =
+      while {i = 0, y}, i < 3 do
+        {i + 1, if(Nx.sum(y) > 1, do: y / 2, else: y * 3)}
+      end
+
+    y
+  end
+
+  test "loops and branches, whose time nobody knows, are read too", %{path: path} do
+    x = Nx.tensor([[1.0, 2.0], [0.5, 0.25]])
+    assert {true, first} = run(path, &looping/1, [x])
+    assert {false, second} = run(path, &looping/1, [x])
+    assert_close(second, first, 0)
+    assert_close(second, looping(x))
+  end
+
+  test "tensors around a function may end within a byte", %{path: path} do
+    few = Nx.tensor([1, 2, 3], type: :u2, backend: Nx.BinaryBackend)
+    fun = &Nx.add(&1, few)
+    x = Nx.tensor([1, 1, 0], type: :u2)
+    assert {true, first} = run(path, fun, [x])
+    assert {false, second} = run(path, fun, [x])
+    assert Nx.to_flat_list(first) == [2, 3, 3]
+    assert Nx.to_flat_list(second) == [2, 3, 3]
   end
 
   test "another VM reads it", %{path: path} do

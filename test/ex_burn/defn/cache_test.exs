@@ -135,4 +135,10 @@ defmodule ExBurn.Defn.CacheTest do
 
     assert Cache.size(table) == 3
   end
+
+  test "a table of no values makes each anew", context do
+    table = table(context, 0)
+    assert for(value <- 1..3, do: Cache.fetch(table, :key, fn -> value end)) == [1, 2, 3]
+    assert Cache.size(table) == 0
+  end
 end

@@ -19,8 +19,9 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   """
   def branch(clauses, last, t, scope) do
     {predicates, bodies} = Enum.unzip(clauses)
-    parts = Enum.map(predicates ++ bodies ++ [last], &{&1, Scope.ids(&1)})
-    scope = Scope.own(scope, Shared.ids(parts, length(predicates)))
+    outside? = &Scope.owns?(scope, &1)
+    parts = Enum.map(predicates ++ bodies ++ [last], &{&1, Shared.scope_ids(&1, outside?)})
+    scope = Scope.own(scope, Shared.ids(parts, length(predicates), outside?))
 
     {nested, scope} =
       Enum.map_reduce(parts, scope, fn {part, ids}, scope ->

@@ -140,19 +140,22 @@ defmodule ExBurn.Defn.Lowering.Scope do
        when kind in [:branch, :backward],
        do: true
 
-  defp outer?([%{kind: :branch} | outer], _t, id), do: owned?(outer, id)
+  defp outer?([%{kind: :branch} | outer], _t, id), do: owns?(outer, id)
   defp outer?([%{kind: :backward} | outer], _t, id), do: known?(outer, id)
   defp outer?(_scope, _t, _id), do: false
-
-  defp owned?([%{kind: :branch} = frame | outer], id),
-    do: is_map_key(frame.ids, id) or is_map_key(frame.known, id) or owned?(outer, id)
-
-  defp owned?([frame | _], id), do: is_map_key(frame.ids, id) or is_map_key(frame.known, id)
 
   defp known?([%{kind: kind} = frame | outer], id) when kind in [:branch, :backward],
     do: is_map_key(frame.known, id) or known?(outer, id)
 
   defp known?([frame | _], id), do: is_map_key(frame.known, id)
+
+  @doc """
+  Whether the node `id` belongs to a scope, or to one around it that its branches see.
+  """
+  def owns?([%{kind: :branch} = frame | outer], id),
+    do: is_map_key(frame.ids, id) or is_map_key(frame.known, id) or owns?(outer, id)
+
+  def owns?([frame | _], id), do: is_map_key(frame.ids, id) or is_map_key(frame.known, id)
 
   defp capture([frame | outer], t, id, lower) do
     {refs, outer} = resolve(outer, t, id, lower)

@@ -91,6 +91,11 @@ impl Executable {
         self.plan.program()
     }
 
+    /// The text of the program, with the names of [`patterns`](passes::patterns::text).
+    pub fn text(&self) -> String {
+        passes::patterns::text(self.program(), &self.source.1)
+    }
+
     /// The captured tensors.
     pub fn captures(&self) -> &[Value] {
         self.captures.values()

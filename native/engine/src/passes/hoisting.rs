@@ -1,6 +1,6 @@
 //! Loop-invariant code: what a `while` computes anew in each iteration from values that stay is computed before the loop.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::writer::Writer;
 use crate::ops::fused::kernel;
@@ -41,18 +41,21 @@ fn smaller(writer: &mut Writer, attrs: &While, state: usize, inputs: &mut Vec<us
     }
     let types: Vec<TensorType> = made.iter().map(|&(_, at)| writer.ty(at).clone()).collect();
     inputs.extend(made.iter().map(|&(_, at)| at));
-    let captured: Vec<usize> = made.into_iter().map(|(id, _)| id).collect();
-    While { condition: with_inputs(&attrs.condition, &types, &[]), body: with_inputs(body, &types, &captured) }
+    let captured: HashMap<usize, usize> = made.into_iter().map(|(id, _)| id).zip(0..).collect();
+    While {
+        condition: with_inputs(&attrs.condition, &types, &HashMap::new()),
+        body: with_inputs(body, &types, &captured),
+    }
 }
 
-/// `program` with more inputs at the end, which stand for the values `replaced` that it makes itself.
-fn with_inputs(program: &Program, more: &[TensorType], replaced: &[usize]) -> Program {
+/// `program` with more inputs at the end, which stand for the values `replaced` that it makes itself, by their numbers.
+fn with_inputs(program: &Program, more: &[TensorType], replaced: &HashMap<usize, usize>) -> Program {
     let own = program.inputs.len();
     let mut writer = Writer::new(&[&program.inputs, more].concat());
     let mut ids: Vec<usize> = (0..own).collect();
     for instruction in &program.instructions {
         let first = ids.len();
-        match replaced.iter().position(|&id| id == first) {
+        match replaced.get(&first) {
             Some(number) => ids.push(own + number),
             None => {
                 let inputs = instruction.inputs.iter().map(|&id| ids[id]).collect();
@@ -95,18 +98,23 @@ impl<'a> Invariant<'a> {
 
     /// The ids of results that are worth to be kept: those of real work which the rest of the loop reads. Constants and
     /// changes of shape are made again where they are read.
-    fn results(&self) -> Vec<usize> {
-        let worth = |i: usize| {
-            !matches!(self.body.instructions[i].op, Op::Constant(_) | Op::Reshape | Op::Broadcast(_) | Op::Transpose(_))
-        };
-        self.moved.iter().filter(|&&(i, id)| worth(i) && self.is_read(id)).map(|&(_, id)| id).collect()
+    fn results(&self) -> HashSet<usize> {
+        let worth = |i: usize| !matches!(self.body.instructions[i].op, Op::Constant(_)) && !self.is_view(i);
+        let is_read = self.read();
+        self.moved.iter().filter(|&&(i, id)| worth(i) && is_read[id]).map(|&(_, id)| id).collect()
     }
 
-    /// Whether something that stays in the loop reads a value.
-    fn is_read(&self, id: usize) -> bool {
-        let stays = |i: &usize| !self.moved.iter().any(|(moved, _)| moved == i) || self.is_view(*i);
-        let mut readers = (0..self.body.instructions.len()).filter(|&i| self.body.instructions[i].inputs.contains(&id));
-        self.body.outputs.contains(&id) || readers.any(|i| stays(&i))
+    /// For each value, whether something that stays in the loop reads it.
+    fn read(&self) -> Vec<bool> {
+        let mut is_read = vec![false; self.is_invariant.len()];
+        self.body.outputs.iter().for_each(|&id| is_read[id] = true);
+        let moved: HashSet<usize> = self.moved.iter().map(|&(i, _)| i).collect();
+        for (i, instruction) in self.body.instructions.iter().enumerate() {
+            if !moved.contains(&i) || self.is_view(i) {
+                instruction.inputs.iter().for_each(|&id| is_read[id] = true);
+            }
+        }
+        is_read
     }
 
     fn is_view(&self, i: usize) -> bool {

@@ -68,12 +68,12 @@ pub fn optimise(program: &Program, disabled: &[String]) -> Result<Program> {
     program.check()?;
     let is_on = |name: &str| !disabled.iter().any(|off| off == name);
     let enabled = PASSES.iter().filter(|(name, _)| is_on(name));
-    let fast = enabled.fold(program.clone(), |program, (_, pass)| everywhere(&program, pass));
+    let fast = enabled.fold(program.clone(), |program, (_, pass)| everywhere(program, pass));
     if !is_on(PATTERNS) {
         return Ok(fast);
     }
     let off = patterns::disabled(disabled);
-    Ok(everywhere(&fast, &|program| patterns::name(program, &off)))
+    Ok(everywhere(fast, &|program| patterns::name(program, &off)))
 }
 
 fn check_names(disabled: &[String]) -> Result<()> {
@@ -90,10 +90,11 @@ fn check_names(disabled: &[String]) -> Result<()> {
 }
 
 /// A pass over the programs inside loops and branches, then over the program itself.
-fn everywhere(program: &Program, pass: &dyn Fn(&Program) -> Program) -> Program {
-    let mut program = program.clone();
+fn everywhere(mut program: Program, pass: &dyn Fn(&Program) -> Program) -> Program {
     for instruction in &mut program.instructions {
-        nested_mut(&mut instruction.op).into_iter().for_each(|nested| *nested = everywhere(nested, pass));
+        nested_mut(&mut instruction.op)
+            .into_iter()
+            .for_each(|nested| *nested = everywhere(std::mem::take(nested), pass));
     }
     pass(&program)
 }

@@ -30,14 +30,39 @@ pub(super) fn multiply(program: &Program) -> Program {
 /// The loop with parts of products in place of products of parts, which `writer` makes.
 fn shorter(writer: &mut Writer, attrs: &While, state: usize, inputs: &mut Vec<usize>) -> While {
     let mut attrs = While { body: dead::remove(&attrs.body), ..attrs.clone() };
-    while let Some(step) = Step::find(&attrs, state) {
-        let product = step.product(&attrs.body);
-        inputs.push(writer.one(Op::Dot(step.dot.clone()), vec![inputs[step.sequence], inputs[step.matrix]], &product));
-        attrs.condition.inputs.push(product.clone());
-        attrs.condition = shifted(&attrs.condition, attrs.body.inputs.len());
-        attrs.body = dead::remove(&step.within(&attrs.body, product));
+    let steps = Step::all(&attrs, state);
+    if steps.is_empty() {
+        return attrs;
     }
+    let own = attrs.body.inputs.len();
+    let products: Vec<TensorType> = steps.iter().map(|step| step.product(&attrs.body)).collect();
+    for (step, product) in steps.iter().zip(&products) {
+        let operands = vec![inputs[step.sequence], inputs[step.matrix]];
+        inputs.push(writer.one(Op::Dot(step.dot.clone()), operands, product));
+    }
+    attrs.condition = shifted(&attrs.condition, own, steps.len());
+    attrs.condition.inputs.extend_from_slice(&products);
+    attrs.body = dead::remove(&within(&attrs.body, &steps, &products));
     attrs
+}
+
+/// The body that takes the products as more operands.
+fn within(body: &Program, steps: &[Step], products: &[TensorType]) -> Program {
+    let own = body.inputs.len();
+    let mut writer = Writer::new(&[&body.inputs[..], products].concat());
+    let mut ids: Vec<usize> = (0..own).collect();
+    let mut left = (own..).zip(steps).peekable();
+    for (number, instruction) in body.instructions.iter().enumerate() {
+        let first = match left.next_if(|(_, step)| step.number == number) {
+            Some((whole, step)) => step.part(&mut writer, whole, &step.columns(body), &ids, &instruction.outputs[0]),
+            None => {
+                let inputs = instruction.inputs.iter().map(|&id| ids[id]).collect();
+                writer.emit(instruction.op.clone(), inputs, instruction.outputs.clone())
+            }
+        };
+        ids.extend(first..first + instruction.outputs.len());
+    }
+    writer.finish(body.outputs.iter().map(|&id| ids[id]).collect())
 }
 
 /// A product of a part of a sequence.
@@ -54,27 +79,28 @@ struct Step {
 }
 
 impl Step {
-    fn find(attrs: &While, state: usize) -> Option<Self> {
+    /// The products of the loop that are worth it, in order.
+    fn all(attrs: &While, state: usize) -> Vec<Self> {
         let body = &attrs.body;
-        let rounds = rounds(&attrs.condition)?;
-        let types = body.value_types();
+        let Some(rounds) = rounds(&attrs.condition) else { return vec![] };
+        let (types, makers) = (body.value_types(), makers(body));
         let is_worth = |step: &Self| {
             let steps = types[step.sequence].shape.iter().zip(&step.lengths).find(|(whole, part)| whole != part);
             let elements: usize = step.product(body).shape.iter().product();
             steps.is_some_and(|(&steps, _)| steps as f64 <= 2.0 * rounds) && elements <= MOST
         };
-        (0..body.instructions.len()).filter_map(|number| Self::at(body, number, state)).find(is_worth)
+        let at = |number| Self::at(body, &types, &makers, number, state);
+        (0..body.instructions.len()).filter_map(at).filter(is_worth).collect()
     }
 
     /// The instruction as a product of a matrix and a part of a sequence, of which one axis is at a place that changes.
-    fn at(body: &Program, number: usize, state: usize) -> Option<Self> {
-        let types = body.value_types();
+    fn at(body: &Program, types: &[&TensorType], makers: &Makers<'_>, number: usize, state: usize) -> Option<Self> {
         let instruction = &body.instructions[number];
         let Op::Dot(dot) = &instruction.op else { return None };
         let ([own], []) = (&dot.lhs_contract[..], &dot.lhs_batch[..]) else { return None };
         let [left, matrix] = instruction.inputs[..] else { return None };
-        let reshape = maker(body, left).filter(|maker| maker.op == Op::Reshape)?;
-        let part = maker(body, reshape.inputs[0])?;
+        let reshape = makers[left].filter(|maker| maker.op == Op::Reshape)?;
+        let part = makers[reshape.inputs[0]]?;
         let Op::DynamicSlice(slice) = &part.op else { return None };
         let sequence = part.inputs[0];
         let whole = &types[sequence].shape;
@@ -115,25 +141,6 @@ impl Step {
         TensorType::new(sequence.dtype, [self.left(&sequence.shape), self.columns(body)].concat())
     }
 
-    /// The body that takes the product as one more operand.
-    fn within(&self, body: &Program, product: TensorType) -> Program {
-        let own = body.inputs.len();
-        let columns = self.columns(body);
-        let mut writer = Writer::new(&[&body.inputs[..], &[product]].concat());
-        let mut ids: Vec<usize> = (0..own).collect();
-        for (number, instruction) in body.instructions.iter().enumerate() {
-            let first = match number == self.number {
-                true => self.part(&mut writer, own, &columns, &ids, &instruction.outputs[0]),
-                false => {
-                    let inputs = instruction.inputs.iter().map(|&id| ids[id]).collect();
-                    writer.emit(instruction.op.clone(), inputs, instruction.outputs.clone())
-                }
-            };
-            ids.extend(first..first + instruction.outputs.len());
-        }
-        writer.finish(body.outputs.iter().map(|&id| ids[id]).collect())
-    }
-
     /// The part of the product. What is there as a whole starts at 0, wherever it is asked to start.
     fn part(&self, writer: &mut Writer, whole: usize, columns: &[usize], ids: &[usize], out: &TensorType) -> usize {
         let lengths = [self.left(&self.lengths), columns.to_vec()].concat();
@@ -149,25 +156,25 @@ impl Step {
 
 /// The number that something must be below for the loop to go on.
 fn rounds(condition: &Program) -> Option<f64> {
-    let test = maker(condition, *condition.outputs.first()?)?;
+    let makers = makers(condition);
+    let test = makers[*condition.outputs.first()?]?;
     let Op::Binary(Binary::Less | Binary::LessEqual) = test.op else { return None };
-    let bound = maker(condition, test.inputs[1])?;
+    let bound = makers[test.inputs[1]]?;
     let Op::Constant(constant) = &bound.op else { return None };
     scalar::to_f64(bound.outputs[0].dtype, &constant.bytes)
 }
 
-fn maker(program: &Program, id: usize) -> Option<&Instruction> {
-    let mut next = program.inputs.len();
-    program.instructions.iter().find(|instruction| {
-        let results = next..next + instruction.outputs.len();
-        next = results.end;
-        results.contains(&id)
-    })
+/// The instruction that makes each value; inputs have none.
+type Makers<'a> = Vec<Option<&'a Instruction>>;
+
+fn makers(program: &Program) -> Makers<'_> {
+    let made = program.instructions.iter().flat_map(|made| made.outputs.iter().map(move |_| Some(made)));
+    program.inputs.iter().map(|_| None).chain(made).collect()
 }
 
-/// The program whose last input is new: what it makes has other ids, from `own` on.
-fn shifted(program: &Program, own: usize) -> Program {
-    let moved = |id: &usize| if *id < own { *id } else { id + 1 };
+/// The program that has some more inputs after its `own` ones: what it makes has other ids.
+fn shifted(program: &Program, own: usize, more: usize) -> Program {
+    let moved = |id: &usize| if *id < own { *id } else { id + more };
     let mut program = program.clone();
     for instruction in &mut program.instructions {
         instruction.inputs.iter_mut().for_each(|id| *id = moved(id));

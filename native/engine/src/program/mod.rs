@@ -12,6 +12,7 @@ pub use check::MAX_LEVELS;
 pub use op::Op;
 pub use pattern::Pattern;
 pub use template::Template;
+pub(crate) use text::Named;
 
 use serde::{Deserialize, Serialize};
 

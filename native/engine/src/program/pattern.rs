@@ -26,6 +26,8 @@ pub enum Pattern {
     Sgd,
     Adam,
     Adamw,
+    Rmsprop,
+    Adagrad,
     Embedding,
     Elementwise,
 }

@@ -57,6 +57,19 @@ fn rows_too_long_for_a_buffer_are_folded_before_they_are_read() {
 }
 
 #[test]
+fn what_leaves_a_region_and_comes_back_is_not_in_it() {
+    let mut b = Builder::new(&[ty(F32, &[3, 3])]);
+    let first = b.unary(Unary::Sin, 0);
+    let sum = b.reduce(Fold::Sum, first, &[0], false);
+    let back = b.broadcast(sum, &[3, 3], &[1]);
+    let beside = b.unary(Unary::Cos, back);
+    let out = b.binary(Binary::Add, beside, first);
+    let program = b.finish(&[out, first]);
+    assert_eq!(names(&optimised(&program, &[])), ["sin", "sum", "fused"]);
+    same(&program, &[random(4, &[3, 3])]);
+}
+
+#[test]
 fn a_chain_with_scalars_rows_and_columns() {
     let shape = [300, 70];
     let mut b = Builder::new(&[ty(F32, &shape), ty(F32, &[70]), ty(F32, &[300, 1]), ty(F32, &[])]);

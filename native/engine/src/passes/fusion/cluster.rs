@@ -2,6 +2,10 @@
 
 use crate::program::Op;
 
+/// Most instructions of a cluster. A larger region gains nothing, as so many loops over a block take much longer than to
+/// write its results once and to read them again; but whatever looks at all pairs in a region would take forever.
+pub(super) const LARGEST: usize = 512;
+
 /// What the instructions of a cluster have in common.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
@@ -11,6 +15,8 @@ pub(super) struct Cluster {
     pub(super) row_axes: usize,
     /// Whether more instructions may join.
     pub(super) is_open: bool,
+    /// More than the depth of each cluster that must run before.
+    pub(super) depth: usize,
 }
 
 impl Cluster {

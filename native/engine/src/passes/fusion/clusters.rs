@@ -1,28 +1,32 @@
 //! Which instructions run together.
 
-use super::cluster::{Cluster, Part, is_view};
+use super::cluster::{Cluster, LARGEST, Part, is_view};
 use crate::cpu::tape::{LONGEST_ROW, folds};
 use crate::ops::fused::kernel;
-use crate::program::{Extent, Fold, Instruction, Op, Program, Reduce};
-use crate::types::TensorType;
+use crate::program::{Binary, Extent, Fold, Instruction, Op, Program, Reduce};
+use crate::types::{TensorType, Type};
 
 /// A partition of a program's instructions.
 pub(super) struct Clusters<'a> {
-    program: &'a Program,
+    pub(super) program: &'a Program,
     types: Vec<&'a TensorType>,
     /// The instruction that makes each value; inputs have none.
     makers: Vec<Option<usize>>,
     /// The instructions that read each value.
-    readers: Vec<Vec<usize>>,
-    /// Reader and maker of values that the reader needs as they are outside of a region.
-    apart: Vec<(usize, usize)>,
+    pub(super) readers: Vec<Vec<usize>>,
+    /// Whether each value is a result of the program.
+    is_output: Vec<bool>,
+    /// For each instruction the makers of values that it needs as they are outside of a region.
+    apart: Vec<Vec<usize>>,
     /// The instruction before each one that must not run after it.
-    effects: Vec<Option<usize>>,
+    pub(super) effects: Vec<Option<usize>>,
+    /// The instruction after each one that must not run before it.
+    pub(super) later_effects: Vec<Option<usize>>,
     /// Id of the first result of each instruction.
-    results: Vec<usize>,
+    pub(super) results: Vec<usize>,
     /// The cluster of each instruction: the number of one of its instructions.
-    of: Vec<usize>,
-    clusters: Vec<Cluster>,
+    pub(super) of: Vec<usize>,
+    pub(super) clusters: Vec<Cluster>,
 }
 
 impl<'a> Clusters<'a> {
@@ -33,12 +37,15 @@ impl<'a> Clusters<'a> {
             types: program.value_types(),
             makers: vec![None; program.inputs.len()],
             readers: vec![vec![]; program.value_types().len()],
-            apart: vec![],
+            is_output: vec![false; program.value_types().len()],
+            apart: vec![vec![]; count],
             effects: vec![None; count],
+            later_effects: vec![None; count],
             results: vec![],
             of: (0..count).collect(),
             clusters: vec![Cluster::default(); count],
         };
+        program.outputs.iter().for_each(|&id| found.is_output[id] = true);
         let mut last_effect = None;
         for (i, instruction) in program.instructions.iter().enumerate() {
             found.results.push(found.makers.len());
@@ -46,6 +53,7 @@ impl<'a> Clusters<'a> {
             instruction.inputs.iter().for_each(|&id| found.readers[id].push(i));
             if instruction.op.has_effect() {
                 found.effects[i] = last_effect.replace(i);
+                found.effects[i].into_iter().for_each(|before| found.later_effects[before] = Some(i));
             }
             found.add(i, instruction);
         }
@@ -77,6 +85,11 @@ impl<'a> Clusters<'a> {
         &self.readers[id]
     }
 
+    /// Whether a value is a result of the program.
+    pub(super) fn is_output(&self, id: usize) -> bool {
+        self.is_output[id]
+    }
+
     /// The instruction that makes a value.
     pub(super) fn maker(&self, id: usize) -> Option<usize> {
         self.makers[id]
@@ -94,13 +107,12 @@ impl<'a> Clusters<'a> {
 
     /// Puts an instruction in a cluster with what it reads, where it can, else in one of its own.
     fn add(&mut self, i: usize, instruction: &Instruction) {
-        self.clusters[i] = Cluster { members: vec![i], ..Cluster::default() };
+        let depth = self.before(i).map(|c| self.clusters[c].depth + 1).max().unwrap_or(0);
+        self.clusters[i] = Cluster { members: vec![i], depth, ..Cluster::default() };
         let Some(part) = self.part(instruction) else { return };
-        self.clusters[i] =
-            Cluster { members: vec![i], shape: part.shape.clone(), row_axes: part.row_axes, is_open: true };
-        let apart = self.producers(i).filter(|&maker| !part.with.contains(&self.of[maker])).map(|maker| (i, maker));
-        let apart: Vec<_> = apart.collect();
-        self.apart.extend(apart);
+        let (shape, row_axes) = (part.shape, part.row_axes);
+        self.clusters[i] = Cluster { members: vec![i], shape, row_axes, is_open: true, depth };
+        self.apart[i] = self.producers(i).filter(|&maker| !part.with.contains(&self.of[maker])).collect();
         for cluster in part.with {
             let (cluster, own) = (self.of[cluster], self.of[i]);
             if cluster != own && self.may_join(cluster, own) {
@@ -120,9 +132,8 @@ impl<'a> Clusters<'a> {
             Op::Reshape | Op::Broadcast(_) => self.view(instruction, out),
             op => {
                 let types: Vec<_> = instruction.inputs.iter().map(|&id| self.types[id].dtype).collect();
-                let is_clip = matches!(op, Op::Clip) && types.iter().all(|dtype| *dtype == out.dtype);
-                let clips = is_clip && !out.dtype.is_complex() && !out.dtype.is_packed();
-                (clips || kernel(op, &types, out.dtype).is_some()).then(|| self.elementwise(instruction, out))?
+                let is_clip = matches!(op, Op::Clip) && clips(&types, out.dtype);
+                (is_clip || kernel(op, &types, out.dtype).is_some()).then(|| self.elementwise(instruction, out))?
             }
         }
     }
@@ -233,41 +244,25 @@ impl<'a> Clusters<'a> {
     fn may_join(&self, a: usize, b: usize) -> bool {
         let (one, other) = (&self.clusters[a], &self.clusters[b]);
         let rows = one.row_axes == other.row_axes || one.row_axes == 0 || other.row_axes == 0;
-        let apart = |&(reader, maker): &(usize, usize)| {
-            let pair = (self.of[reader], self.of[maker]);
-            pair == (a, b) || pair == (b, a)
+        let fits = one.members.len() + other.members.len() <= LARGEST;
+        one.shape == other.shape && rows && fits && !self.are_apart([a, b]) && !self.leads_back([a, b])
+    }
+
+    /// Whether one of two clusters needs what the other one makes as it is outside of a region.
+    fn are_apart(&self, [a, b]: [usize; 2]) -> bool {
+        let needs = |reader: usize, maker: usize| {
+            let mut apart = self.clusters[reader].members.iter().flat_map(|&i| &self.apart[i]);
+            apart.any(|&i| self.of[i] == maker)
         };
-        one.shape == other.shape && rows && !self.apart.iter().any(apart) && !self.leads_back([a, b])
+        needs(a, b) || needs(b, a)
     }
+}
 
-    /// Whether one of two clusters reads what depends on them and is not in them.
-    fn leads_back(&self, both: [usize; 2]) -> bool {
-        let members = || both.iter().flat_map(|&c| &self.clusters[c].members);
-        let mut seen = vec![false; self.of.len()];
-        let mut stack: Vec<usize> = members().flat_map(|&i| self.before(i)).filter(|c| !both.contains(c)).collect();
-        while let Some(cluster) = stack.pop() {
-            if both.contains(&cluster) {
-                return true;
-            }
-            if std::mem::replace(&mut seen[cluster], true) {
-                continue;
-            }
-            let members = &self.clusters[cluster].members;
-            stack.extend(members.iter().flat_map(|&i| self.before(i)).filter(|&c| c != cluster));
-        }
-        false
-    }
-
-    /// The clusters that must run before an instruction.
-    fn before(&self, instruction: usize) -> impl Iterator<Item = usize> + '_ {
-        self.producers(instruction).chain(self.effects[instruction]).map(|i| self.of[i])
-    }
-
-    fn join(&mut self, a: usize, b: usize) {
-        let from = std::mem::take(&mut self.clusters[b]);
-        from.members.iter().for_each(|&i| self.of[i] = a);
-        let into = &mut self.clusters[a];
-        into.members.extend(from.members);
-        into.row_axes = into.row_axes.max(from.row_axes);
-    }
+/// Whether there is a loop that holds an operand between bounds, the first of these types. Floats may have integers as bounds.
+fn clips(types: &[Type], out: Type) -> bool {
+    let &[x, low, high] = types else { return false };
+    let has_loop = |op, operands: &[Type]| kernel(&Op::Binary(op), operands, out).is_some();
+    let same = types.iter().all(|dtype| *dtype == out);
+    let mixed = || out.is_float() && has_loop(Binary::Max, &[low, x]) && has_loop(Binary::Min, &[high, out]);
+    !out.is_complex() && !out.is_packed() && (same || mixed())
 }

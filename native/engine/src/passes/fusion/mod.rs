@@ -5,6 +5,7 @@
 
 mod cluster;
 mod clusters;
+mod paths;
 mod region;
 
 use std::cmp::Reverse;

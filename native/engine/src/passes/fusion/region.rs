@@ -88,7 +88,7 @@ impl<'a> Region<'a> {
     fn is_read_outside(&self, id: usize) -> bool {
         let own = self.clusters.of(self.members[0]);
         let others = self.clusters.readers(id).iter().any(|&i| self.clusters.of(i) != own);
-        others || self.program.outputs.contains(&id)
+        others || self.clusters.is_output(id)
     }
 
     /// Results that are read outside, themselves or in another shape.

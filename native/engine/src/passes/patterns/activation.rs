@@ -2,6 +2,7 @@
 
 use super::Site;
 use super::graph::Graph;
+use super::norm::without_numbers;
 use crate::program::{Binary, Op, Unary};
 
 /// x * (1 + erf(x / sqrt 2)) / 2, or its approximation by tanh.
@@ -69,11 +70,20 @@ pub(super) fn tanh(site: &Site<'_>) -> bool {
     site.body.made().any(|id| site.body.unary(id, Unary::Tanh).is_some()) && !gelu(site)
 }
 
-/// The larger of x and 0.
+/// The larger of x and 0, or of 6 and this the smaller, unless it is what keeps a root from having none.
 pub(super) fn relu(site: &Site<'_>) -> bool {
     let g = site.body;
+    let root = |id| g.unary(id, Unary::Sqrt).or_else(|| g.unary(id, Unary::Rsqrt));
+    let below: Vec<usize> = g.made().filter_map(root).flat_map(|id| without_numbers(g, id)).collect();
     let by_max = |id| g.either(id, Binary::Max).any(|[x, zero]| g.number(zero) == Some(0.0) && !g.is_one(x));
-    g.made().any(|id| by_max(id) || is_chosen(g, id))
+    g.made().any(|id| by_max(id) && !below.contains(&id) || is_chosen(g, id) || is_clipped(g, id))
+}
+
+/// Whether a value is x between 0 and 6, or between 0 and no number.
+fn is_clipped(g: &Graph<'_>, id: usize) -> bool {
+    let Some(clip) = g.maker(g.peel(id)).filter(|instruction| instruction.op == Op::Clip) else { return false };
+    let is_top = |top: f64| top == 6.0 || top == f64::INFINITY;
+    g.number(clip.inputs[1]) == Some(0.0) && g.number(clip.inputs[2]).is_some_and(is_top)
 }
 
 /// Whether a value is x where x > 0, else 0.

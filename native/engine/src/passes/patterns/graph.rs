@@ -11,6 +11,9 @@ pub(super) struct Graph<'a> {
     program: &'a Program,
     types: Vec<&'a TensorType>,
     makers: Vec<Option<usize>>,
+    /// The instructions that read each value, as often as they do.
+    readers: Vec<Vec<usize>>,
+    is_output: Vec<bool>,
     results: Vec<usize>,
 }
 
@@ -23,7 +26,12 @@ impl<'a> Graph<'a> {
             results.push(makers.len());
             makers.extend(instruction.outputs.iter().map(|_| Some(i)));
         }
-        Self { program, types: program.value_types(), makers, results }
+        let (mut readers, mut is_output) = (vec![vec![]; makers.len()], vec![false; makers.len()]);
+        for (i, instruction) in program.instructions.iter().enumerate() {
+            instruction.inputs.iter().for_each(|&id| readers[id].push(i));
+        }
+        program.outputs.iter().for_each(|&id| is_output[id] = true);
+        Self { program, types: program.value_types(), makers, readers, is_output, results }
     }
 
     pub(super) fn instruction(&self, number: usize) -> &'a Instruction {
@@ -50,21 +58,34 @@ impl<'a> Graph<'a> {
     }
 
     /// The instructions that read a value, as often as they do.
-    pub(super) fn readers(&self, id: usize) -> impl Iterator<Item = usize> + '_ {
-        let reads = self.program.instructions.iter().enumerate();
-        reads.flat_map(move |(i, instruction)| {
-            instruction.inputs.iter().filter(move |&&read| read == id).map(move |_| i)
-        })
+    pub(super) fn readers(&self, id: usize) -> &[usize] {
+        &self.readers[id]
+    }
+
+    /// The instructions that read a value itself, or what casts and changes of shape make of it.
+    pub(super) fn final_readers(&self, id: usize) -> Vec<&'a Instruction> {
+        let (mut stack, mut found) = (vec![id], vec![]);
+        while let Some(id) = stack.pop() {
+            for &i in &self.readers[id] {
+                let instruction = self.instruction(i);
+                if is_peeled(&instruction.op) { stack.extend(self.results(i)) } else { found.push(instruction) }
+            }
+        }
+        found
     }
 
     /// Whether one instruction alone reads a value, once, and it is no result.
     pub(super) fn is_read_once(&self, id: usize) -> bool {
-        self.readers(id).count() == 1 && !self.program.outputs.contains(&id)
+        self.readers[id].len() == 1 && !self.is_output[id]
     }
 
     /// The program's results.
     pub(super) fn outputs(&self) -> impl Iterator<Item = usize> + '_ {
         self.program.outputs.iter().map(|&id| self.peel(id))
+    }
+
+    pub(super) fn is_output(&self, id: usize) -> bool {
+        self.is_output[id]
     }
 
     pub(super) fn is_input(&self, id: usize) -> bool {
@@ -85,12 +106,12 @@ impl<'a> Graph<'a> {
 
     /// What a value was before casts, and before its shape was changed.
     pub(super) fn peel(&self, id: usize) -> usize {
-        self.before(id, |op| matches!(op, Op::Reshape | Op::Broadcast(_) | Op::Cast | Op::StopGrad))
+        self.before(id, is_peeled)
     }
 
     /// As [`Graph::peel`], and before it was transposed.
     pub(super) fn source(&self, id: usize) -> usize {
-        self.before(id, |op| matches!(op, Op::Reshape | Op::Broadcast(_) | Op::Cast | Op::StopGrad | Op::Transpose(_)))
+        self.before(id, |op| is_peeled(op) || matches!(op, Op::Transpose(_)))
     }
 
     fn before(&self, mut id: usize, passes_on: fn(&Op) -> bool) -> usize {
@@ -133,6 +154,19 @@ impl<'a> Graph<'a> {
         }
     }
 
+    /// What a value is where it is not replaced by a number.
+    pub(super) fn unmasked(&self, id: usize) -> usize {
+        let Some(select) = self.maker(self.peel(id)).filter(|instruction| instruction.op == Op::Select) else {
+            return id;
+        };
+        let [_, on_true, on_false] = select.inputs[..] else { return id };
+        match (self.number(on_true), self.number(on_false)) {
+            (Some(_), None) => self.peel(on_false),
+            (None, Some(_)) => self.peel(on_true),
+            _ => id,
+        }
+    }
+
     /// Whether a value is of one element, or a repetition of one.
     pub(super) fn is_one(&self, id: usize) -> bool {
         self.len(self.peel(id)) == 1 || self.number(id).is_some()
@@ -149,18 +183,25 @@ impl<'a> Graph<'a> {
 
     /// Whether a value is computed from another, or is it.
     pub(super) fn depends(&self, id: usize, on: usize) -> bool {
+        self.origins(id)[on]
+    }
+
+    /// For each value, whether another one is computed from it, or is it.
+    pub(super) fn origins(&self, id: usize) -> Vec<bool> {
         let mut seen = vec![false; self.types.len()];
         let mut stack = vec![id];
         while let Some(id) = stack.pop() {
-            if id == on {
-                return true;
-            }
             if !std::mem::replace(&mut seen[id], true) {
                 stack.extend(self.maker(id).into_iter().flat_map(|instruction| &instruction.inputs));
             }
         }
-        false
+        seen
     }
+}
+
+/// Whether a value is looked at as what it was before this operation.
+fn is_peeled(op: &Op) -> bool {
+    matches!(op, Op::Reshape | Op::Broadcast(_) | Op::Cast | Op::StopGrad)
 }
 
 /// What a value is split into, and these again, until nothing can be split or there are [`MOST_PARTS`]: a chain of doublings

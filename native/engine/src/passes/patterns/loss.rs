@@ -1,39 +1,58 @@
 //! The ends of a model: what is looked up first and what is compared with targets last.
 
+use super::graph::Graph;
 use super::{Site, norm};
-use crate::program::{Binary, Fold, Op, Unary};
+use crate::program::{Binary, Fold, Instruction, Op, Unary};
 
 /// Logarithms of probabilities at the targets: by a sum of products with one-hot targets, or looked up.
 pub(super) fn cross_entropy(site: &Site<'_>) -> bool {
     let g = site.body;
     let is_product = |id| {
-        let factors = g.factors(without_sign(site, id));
+        let factors = g.factors(without_sign(g, id));
         factors.iter().any(|&log| factors.iter().any(|&target| log != target && is_entropy(site, log, target)))
     };
     let by_sum = |id| g.fold(id, Fold::Sum).is_some_and(is_product);
     // Its sum over all rows is a region of its own.
     let by_softmax = |id| g.factors(id).iter().any(|&log| norm::is_log_softmax(g, log)) && is_product(id);
-    g.made().any(|id| by_sum(id) || by_softmax(id)) || norm::log_softmax(site) && is_looked_up(site)
+    let by_rows = |id| by_sum(id) || by_softmax(id) || is_less_target(site, id);
+    g.made().any(by_rows) || (norm::log_softmax(site) || has_log_sum(g)) && is_looked_up(site)
 }
 
-fn without_sign(site: &Site<'_>, id: usize) -> usize {
-    let id = unmasked(site, id);
-    site.body.unary(id, Unary::Negate).unwrap_or(id)
+fn without_sign(g: &Graph<'_>, id: usize) -> usize {
+    let id = g.unmasked(id);
+    g.unary(id, Unary::Negate).unwrap_or(id)
 }
 
-/// A value that is chosen where another is not 0.
-fn unmasked(site: &Site<'_>, id: usize) -> usize {
-    let is_number = |id: usize| site.body.number(id).is_some();
-    match site.body.maker(id).filter(|instruction| instruction.op == Op::Select) {
-        Some(select) if is_number(select.inputs[1]) => site.body.peel(select.inputs[2]),
-        Some(select) if is_number(select.inputs[2]) => site.body.peel(select.inputs[1]),
-        _ => id,
-    }
+/// Whether a value is log(sum(exp(x))) less the x at the target, or the other way round.
+fn is_less_target(site: &Site<'_>, id: usize) -> bool {
+    let g = site.body;
+    let is_loss = |log, at| norm::log_sum_exp(g, log).is_some_and(|x| is_at_target(site, at, x));
+    g.binary(id, Binary::Subtract).is_some_and(|[a, b]| is_loss(a, b) || is_loss(b, a))
+}
+
+/// Whether a value is the x at the target: a sum of products with one-hot targets, or looked up before.
+fn is_at_target(site: &Site<'_>, id: usize, x: usize) -> bool {
+    let g = site.body;
+    let is_chosen = |product| {
+        let factors = g.factors(product);
+        factors.contains(&x) && factors.iter().any(|&target| target != x && is_target(site, target))
+    };
+    let is_masked = |sum| g.unmasked(sum) == x && sum != x;
+    let summed = g.fold(id, Fold::Sum).is_some_and(|sum| is_chosen(sum) || is_masked(sum));
+    let operands = &site.outer.instruction(site.number).inputs;
+    let outer = |id: usize| operands.get(id).map(|&id| site.outer.peel(id));
+    let taken = || site.outer.maker(outer(id)?).filter(|taken| takes(&taken.op)).map(|taken| taken.inputs[0]);
+    summed || g.is_input(id) && g.is_input(x) && taken().is_some_and(|of| Some(site.outer.peel(of)) == outer(x))
+}
+
+/// Whether log(sum(exp(x))) is a result, and x another one.
+fn has_log_sum(g: &Graph<'_>) -> bool {
+    g.outputs().any(|id| norm::log_sum_exp(g, id).is_some_and(|x| g.is_output(x)))
 }
 
 fn is_entropy(site: &Site<'_>, log: usize, target: usize) -> bool {
     let g = site.body;
-    let log = without_sign(site, log);
+    let log = without_sign(g, log);
     let is_log = g.unary(log, Unary::Log).is_some() || norm::is_log_softmax(g, log);
     is_log && is_target(site, target) && !g.depends(log, target)
 }
@@ -45,11 +64,15 @@ fn is_target(site: &Site<'_>, id: usize) -> bool {
 
 /// Whether elements of a result are taken by indices.
 fn is_looked_up(site: &Site<'_>) -> bool {
-    let results = site.outer.results(site.number);
-    site.outer.instructions().iter().any(|instruction| {
-        let takes = matches!(instruction.op, Op::TakeAlongAxis(_) | Op::Gather(_) | Op::Take(_));
-        takes && results.contains(&site.outer.peel(instruction.inputs[0]))
-    })
+    let mut results = site.outer.results(site.number);
+    let is_taken =
+        |id: usize, instruction: &Instruction| takes(&instruction.op) && site.outer.peel(instruction.inputs[0]) == id;
+    results.any(|id| site.outer.final_readers(id).into_iter().any(|instruction| is_taken(id, instruction)))
+}
+
+/// Whether an operation takes elements by indices.
+fn takes(op: &Op) -> bool {
+    matches!(op, Op::TakeAlongAxis(_) | Op::Gather(_) | Op::Take(_))
 }
 
 /// Rows of a table of floats.

@@ -13,7 +13,7 @@ mod update;
 
 use graph::Graph;
 
-use crate::program::{Op, Pattern, Program};
+use crate::program::{Instruction, Named, Op, Pattern, Program};
 use crate::types::TensorType;
 
 /// A pattern: its name and the function that recognises it.
@@ -37,6 +37,8 @@ const PATTERNS: &[Row] = &[
     (Pattern::Sgd, update::sgd),
     (Pattern::Adam, update::adam),
     (Pattern::Adamw, update::adamw),
+    (Pattern::Rmsprop, update::rmsprop),
+    (Pattern::Adagrad, update::adagrad),
     (Pattern::Embedding, loss::embedding),
 ];
 
@@ -105,6 +107,30 @@ fn found_at(outer: &Graph<'_>, number: usize) -> Vec<Pattern> {
         found.push(Pattern::Elementwise);
     }
     found
+}
+
+/// The text of a program, with the names of what is a pattern without being fused, but for those that are switched off in
+/// `disabled`, which [`optimise`](super::optimise) takes.
+///
+/// ```
+/// use ex_burn_engine::{passes, program::Program};
+///
+/// assert_eq!(passes::patterns::text(&Program::default(), &[]), Program::default().to_string());
+/// ```
+pub fn text(program: &Program, disabled: &[String]) -> String {
+    let (is_off, off) = (disabled.iter().any(|name| name == super::PATTERNS), self::disabled(disabled));
+    let names = |program: &Program| if is_off { vec![] } else { unfused(program, &off) };
+    Named { program, names: &names }.to_string()
+}
+
+/// For each instruction, what it computes without being fused.
+fn unfused(program: &Program, off: &[Pattern]) -> Vec<Vec<Pattern>> {
+    let graph = Graph::new(program);
+    let names = |(number, instruction): (usize, &Instruction)| match instruction.op {
+        Op::Fused(_) => vec![],
+        _ => found_at(&graph, number).into_iter().filter(|pattern| !off.contains(pattern)).collect(),
+    };
+    program.instructions.iter().enumerate().map(names).collect()
 }
 
 /// What was found in a program and in those inside its loops and branches: each pattern with the type of the result there.

@@ -2,9 +2,9 @@
 
 use super::Site;
 use super::graph::Graph;
-use crate::program::{Binary, Fold, Unary};
+use crate::program::{Binary, Fold, Instruction, Op, Unary};
 
-/// exp(t) / sum(exp(t))
+/// exp(t) / sum(exp(t)), or exp(t - log(sum(exp(t))))
 pub(super) fn softmax(site: &Site<'_>) -> bool {
     site.body.made().any(|id| is_softmax(site.body, id))
 }
@@ -14,19 +14,32 @@ pub(super) fn is_softmax(g: &Graph<'_>, id: usize) -> bool {
     let share = |one| g.binary(one, Binary::Divide).filter(|&[one, _]| g.number(one) == Some(1.0));
     let by_share = |[exp, one]: [usize; 2]| share(one).is_some_and(|[_, sum]| is_sum(exp, sum));
     let divided = g.binary(id, Binary::Divide).is_some_and(|[exp, sum]| is_sum(exp, sum));
-    divided || g.either(id, Binary::Multiply).any(by_share)
+    let by_log = || g.unary(id, Unary::Exp).is_some_and(|log| is_less_log(g, log));
+    divided || g.either(id, Binary::Multiply).any(by_share) || by_log()
 }
 
-/// t - log(sum(exp(t))), or the logarithm of a softmax.
+/// t - log(sum(exp(t))), or the logarithm of a softmax, where it is more than a step to a softmax.
 pub(super) fn log_softmax(site: &Site<'_>) -> bool {
-    site.body.made().any(|id| is_log_softmax(site.body, id))
+    let g = site.body;
+    let is_exp = |instruction: &Instruction| instruction.op == Op::Unary(Unary::Exp);
+    let is_asked = |id| g.is_output(id) || !g.final_readers(id).into_iter().all(is_exp);
+    g.made().any(|id| is_log_softmax(g, id) && is_asked(id))
 }
 
 pub(super) fn is_log_softmax(g: &Graph<'_>, id: usize) -> bool {
+    is_less_log(g, id) || g.unary(id, Unary::Log).is_some_and(|x| is_softmax(g, x))
+}
+
+fn is_less_log(g: &Graph<'_>, id: usize) -> bool {
     let is_less = |t, log| log_of_sum(g, log) == Some(t) || log_of_sum_and_max(g, log) == Some(t);
     let subtracted = g.binary(id, Binary::Subtract).is_some_and(|[t, log]| is_less(t, log));
     let added = |[t, negative]: [usize; 2]| g.unary(negative, Unary::Negate).is_some_and(|log| is_less(t, log));
-    subtracted || g.either(id, Binary::Add).any(added) || g.unary(id, Unary::Log).is_some_and(|x| is_softmax(g, x))
+    subtracted || g.either(id, Binary::Add).any(added)
+}
+
+/// x of log(sum(exp(x))), however it is kept from overflowing.
+pub(super) fn log_sum_exp(g: &Graph<'_>, id: usize) -> Option<usize> {
+    log_of_sum_and_max(g, id).or_else(|| log_of_sum(g, id))
 }
 
 /// t of log(sum(exp(t))).
@@ -42,30 +55,47 @@ fn log_of_sum_and_max(g: &Graph<'_>, id: usize) -> Option<usize> {
     })
 }
 
-/// (x - mean(x)) by the root of its mean square.
+/// x - mean(x) by the standard deviation of x.
 pub(super) fn layer_norm(site: &Site<'_>) -> bool {
-    is_normalised(site.body, centred)
+    is_scaled(site.body, variance, centred)
 }
 
 /// x by the root of its mean square.
 pub(super) fn rms_norm(site: &Site<'_>) -> bool {
-    is_normalised(site.body, |g, id| centred(g, id).is_none().then_some(id))
+    is_scaled(site.body, |g, id| uncentred(g, mean_square(g, id)?), uncentred)
 }
 
-/// Whether a value is divided by the root of its own mean square; `part` says what is squared, by what it is made of.
-fn is_normalised(g: &Graph<'_>, part: fn(&Graph<'_>, usize) -> Option<usize>) -> bool {
-    let squared = |id| mean_square(g, id).and_then(|x| part(g, x));
-    let divided = |id| {
-        let [x, root] = g.binary(id, Binary::Divide)?;
-        let of = squared(g.unary(root, Unary::Sqrt)?)?;
-        g.factors(x).into_iter().find(|&x| part(g, x) == Some(of))
-    };
+fn uncentred(g: &Graph<'_>, id: usize) -> Option<usize> {
+    centred(g, id).is_none().then_some(id)
+}
+
+/// What a value is made of.
+type Origin = fn(&Graph<'_>, usize) -> Option<usize>;
+
+/// Whether a value is divided by a root: `square` says of what value there is the square in the root, `part` of what value
+/// what is divided is. Small numbers may be added to square and root.
+fn is_scaled(g: &Graph<'_>, square: Origin, part: Origin) -> bool {
+    let squared = |id| without_numbers(g, id).into_iter().find_map(|id| square(g, id));
+    let root = |id| without_numbers(g, id).into_iter().find_map(|id| squared(g.unary(id, Unary::Sqrt)?));
+    let is_of = |x, of| g.factors(x).into_iter().any(|x| part(g, x) == Some(of));
+    let divided = |id| g.binary(id, Binary::Divide).is_some_and(|[x, by]| root(by).is_some_and(|of| is_of(x, of)));
+    let share = |id| g.binary(id, Binary::Divide).filter(|&[one, _]| g.number(one) == Some(1.0));
+    let by_share = |[x, one]: [usize; 2]| share(one).and_then(|[_, by]| root(by)).is_some_and(|of| is_of(x, of));
     let multiplied = |id| {
-        let factors = g.factors(id);
-        let of = factors.iter().find_map(|&root| squared(g.unary(root, Unary::Rsqrt)?))?;
-        factors.into_iter().find(|&x| part(g, x) == Some(of))
+        let of = g.factors(id).into_iter().find_map(|root| squared(g.unary(root, Unary::Rsqrt)?));
+        of.is_some_and(|of| is_of(id, of))
     };
-    g.made().any(|id| divided(id).or_else(|| multiplied(id)).is_some())
+    g.made().any(|id| divided(id) || multiplied(id) || g.either(id, Binary::Multiply).any(by_share))
+}
+
+/// x of mean((x - mean(x))^2) or mean(x^2) - mean(x)^2.
+fn variance(g: &Graph<'_>, id: usize) -> Option<usize> {
+    let by_means = || {
+        let [squares, middle] = g.binary(id, Binary::Subtract)?;
+        let x = mean_square(g, squares)?;
+        (mean(g, square(g, middle)?) == Some(x)).then_some(x)
+    };
+    mean_square(g, id).and_then(|x| centred(g, x)).or_else(by_means)
 }
 
 /// x of x - mean(x).
@@ -81,11 +111,20 @@ fn mean(g: &Graph<'_>, id: usize) -> Option<usize> {
     g.fold(divided.or_else(multiplied)?, Fold::Sum)
 }
 
-/// What a value is the mean square of, with or without a small number added.
+/// x of mean(x^2).
 fn mean_square(g: &Graph<'_>, id: usize) -> Option<usize> {
-    let with_number = [Binary::Add, Binary::Max].into_iter().flat_map(|op| g.either(id, op));
-    let inner = with_number.filter(|&[_, number]| g.is_one(number)).map(|[inner, _]| inner);
-    inner.chain([id]).find_map(|id| square(g, mean(g, id)?))
+    square(g, mean(g, id)?)
+}
+
+/// A value, and what it may have been before a number was added to it, or before it was kept above one, or both.
+pub(super) fn without_numbers(g: &Graph<'_>, id: usize) -> Vec<usize> {
+    let before = |id: usize| {
+        let sums = [Binary::Add, Binary::Max].into_iter().flat_map(move |op| g.either(id, op));
+        sums.filter(|&[_, number]| g.is_one(number)).map(|[inner, _]| inner)
+    };
+    let once: Vec<usize> = before(id).collect();
+    let twice: Vec<usize> = once.iter().flat_map(|&id| before(id)).collect();
+    [vec![id], once, twice].concat()
 }
 
 /// x of x * x.

@@ -1,7 +1,7 @@
 //! Regions next to products and convolutions.
 
 use super::{Site, norm};
-use crate::program::{Binary, Dot, Op};
+use crate::program::{Binary, Dot, Instruction, Op};
 
 /// A product of matrices with a bias.
 pub(super) fn linear(site: &Site<'_>) -> bool {
@@ -42,15 +42,16 @@ pub(super) fn attention(site: &Site<'_>) -> bool {
 
 /// Whether a product sums over the last axis of a result.
 fn is_weighing(site: &Site<'_>) -> bool {
-    let results = site.outer.results(site.number);
-    let reads = |id: usize, contract: &[usize]| {
+    let mut results = site.outer.results(site.number);
+    let reads = |result: usize, id: usize, contract: &[usize]| {
         let last = site.outer.ty(id).shape.len().checked_sub(1);
-        results.contains(&site.outer.peel(id)) && contract.iter().copied().eq(last)
+        site.outer.peel(id) == result && contract.iter().copied().eq(last)
     };
-    site.outer.instructions().iter().any(|instruction| match &instruction.op {
+    let weighs = |result: usize, instruction: &Instruction| match &instruction.op {
         Op::Dot(Dot { lhs_contract, rhs_contract, .. }) => {
-            reads(instruction.inputs[0], lhs_contract) || reads(instruction.inputs[1], rhs_contract)
+            reads(result, instruction.inputs[0], lhs_contract) || reads(result, instruction.inputs[1], rhs_contract)
         }
         _ => false,
-    })
+    };
+    results.any(|id| site.outer.final_readers(id).into_iter().any(|instruction| weighs(id, instruction)))
 }

@@ -2,7 +2,7 @@
 
 use super::Site;
 use super::graph::{Graph, parts};
-use super::norm::square;
+use super::norm::{square, without_numbers};
 use crate::program::{Binary, Fused, Op, Unary};
 
 /// A part of a sum, and whether it is a multiple of the value.
@@ -23,7 +23,8 @@ fn is_result(g: &Graph<'_>, id: usize) -> bool {
 }
 
 fn is_gradient(g: &Graph<'_>, id: usize, parameter: usize) -> bool {
-    id != parameter && !g.is_one(id) && ratio(g, id).is_none()
+    let is_sign = g.unary(id, Unary::Sign).is_some();
+    id != parameter && !g.is_one(id) && !is_sign && step(g, id).is_none()
 }
 
 /// p - k * m / (sqrt(v) + eps)
@@ -36,20 +37,70 @@ pub(super) fn adamw(site: &Site<'_>) -> bool {
     updates(site).any(|(parameter, terms)| decay(site.body, parameter, &terms) == Some(true))
 }
 
+/// p - k * gradient / (sqrt(v) + eps), where v is a moving mean of the gradient's squares
+pub(super) fn rmsprop(site: &Site<'_>) -> bool {
+    has_step(site, |step| step.is_own && !step.is_total)
+}
+
+/// p - k * gradient / (sqrt(v) + eps), where v is the sum of the gradient's squares
+pub(super) fn adagrad(site: &Site<'_>) -> bool {
+    has_step(site, |step| step.is_own && step.is_total)
+}
+
+fn has_step(site: &Site<'_>, is_such: fn(Step) -> bool) -> bool {
+    updates(site).any(|(_, terms)| terms.into_iter().any(|(id, _)| step(site.body, id).is_some_and(is_such)))
+}
+
 /// Whether a sum that is an update of Adam takes a part of the parameter away.
 fn decay(g: &Graph<'_>, parameter: usize, terms: &[Term]) -> Option<bool> {
-    terms.iter().find(|(id, _)| ratio(g, *id).is_some())?;
+    terms.iter().find(|(id, _)| step(g, *id).is_some_and(|step| !step.is_own))?;
     let own = || terms.iter().filter(|(id, _)| *id == parameter);
     Some(own().count() > 1 || own().any(|(_, is_multiple)| *is_multiple))
 }
 
-/// m of m / (sqrt(v) + eps), where v is computed from the square of what m is computed from.
-fn ratio(g: &Graph<'_>, id: usize) -> Option<usize> {
-    let [m, below] = g.binary(id, Binary::Divide)?;
-    let number = g.either(below, Binary::Add).find(|&[_, eps]| g.is_one(eps)).map(|[root, _]| root);
-    let v = g.unary(number.unwrap_or(below), Unary::Sqrt)?;
-    let is_second = |id| square(g, id).is_some_and(|gradient| g.depends(m, gradient));
-    g.made().any(|id| g.depends(v, id) && is_second(id)).then_some(m)
+/// A step by the root of squares.
+#[derive(Clone, Copy)]
+struct Step {
+    /// Whether it is the gradient itself that is divided, and no moment.
+    is_own: bool,
+    /// Whether all squares are added up.
+    is_total: bool,
+}
+
+/// The step that a value is, or a part of.
+fn step(g: &Graph<'_>, id: usize) -> Option<Step> {
+    terms(g, id).into_iter().find_map(|(id, _)| ratio(g, id))
+}
+
+/// m / (sqrt(v) + eps), where v is computed from the square of what m is computed from.
+fn ratio(g: &Graph<'_>, id: usize) -> Option<Step> {
+    let (m, v) = by_root(g, id)?;
+    let (first, second) = (g.origins(m), g.origins(v));
+    let squares = g.made().filter(|&id| second[id]).filter_map(|id| square(g, id));
+    let squared: Vec<usize> = squares.filter(|&gradient| first[gradient]).collect();
+    // What was kept of the squares before.
+    let old = |&(id, _): &Term| g.is_input(id) && !g.is_one(id) && !squared.contains(&id);
+    let kept: Vec<Term> = without_numbers(g, v).into_iter().flat_map(|v| terms(g, v)).filter(old).collect();
+    let is_total = kept.iter().any(|(_, is_multiple)| !is_multiple);
+    // A moment that began with zero is a multiple of the gradient too, but then nothing is kept.
+    let is_bare = |&gradient: &usize| gradient == m || !kept.is_empty() && bare(g, gradient) == bare(g, m);
+    let is_own = squared.iter().any(is_bare);
+    (!squared.is_empty()).then_some(Step { is_own, is_total })
+}
+
+/// m and v of m / (sqrt(v) + eps).
+fn by_root(g: &Graph<'_>, id: usize) -> Option<(usize, usize)> {
+    let root = |below| without_numbers(g, below).into_iter().find_map(|root| g.unary(root, Unary::Sqrt));
+    let divided = g.binary(id, Binary::Divide).and_then(|[m, below]| Some((m, root(below)?)));
+    let inverse = |[m, root]: [usize; 2]| Some((m, g.unary(g.unmasked(root), Unary::Rsqrt)?));
+    divided.or_else(|| g.either(id, Binary::Multiply).find_map(inverse))
+}
+
+/// What a value is a multiple of.
+fn bare(g: &Graph<'_>, id: usize) -> usize {
+    std::iter::successors(Some(g.peel(id)), |&id| multiple(g, id).or_else(|| g.unary(id, Unary::Negate)))
+        .last()
+        .unwrap_or(id)
 }
 
 /// The results that are a sum with an input of the program, whole, among their terms.
@@ -78,8 +129,12 @@ fn terms(g: &Graph<'_>, result: usize) -> Vec<Term> {
         if let Some(x) = g.unary(id, Unary::Negate) {
             return vec![(x, is_multiple)];
         }
-        let multiple = g.either(id, Binary::Multiply).find(|&[factor, _]| g.is_one(factor)).map(|[_, x]| x);
-        let part = || g.binary(id, Binary::Divide).filter(|&[_, by]| g.is_one(by)).map(|[x, _]| x);
-        multiple.or_else(part).map_or(vec![], |x| vec![(x, true)])
+        multiple(g, id).map_or(vec![], |x| vec![(x, true)])
     })
+}
+
+/// x of a product or quotient with a number.
+fn multiple(g: &Graph<'_>, id: usize) -> Option<usize> {
+    let product = g.either(id, Binary::Multiply).find(|&[factor, _]| g.is_one(factor)).map(|[_, x]| x);
+    product.or_else(|| g.binary(id, Binary::Divide).filter(|&[_, by]| g.is_one(by)).map(|[x, _]| x))
 }

@@ -118,11 +118,16 @@ impl<'a> Sums<'a> {
     /// The sum of the terms, those of one kind as one; `None` where there are none such.
     fn joined(&self, root: usize, writer: &mut Writer, ids: &[usize]) -> Option<usize> {
         let mut groups: Vec<(Option<Kind>, Vec<usize>)> = Vec::new();
+        // The groups of several terms that are possible: what has no kind is alone.
+        let mut kinds: Vec<usize> = Vec::new();
         for id in self.terms(root) {
             let kind = self.kind(id);
-            match groups.iter_mut().find(|(other, _)| kind.is_some() && *other == kind) {
-                Some((_, members)) => members.push(id),
-                None => groups.push((kind, vec![id])),
+            match kinds.iter().find(|&&group| kind.is_some() && groups[group].0 == kind) {
+                Some(&group) => groups[group].1.push(id),
+                None => {
+                    kinds.extend(kind.is_some().then_some(groups.len()));
+                    groups.push((kind, vec![id]));
+                }
             }
         }
         if !groups.iter().any(|(kind, members)| is_worth(kind.as_ref(), members.len())) {

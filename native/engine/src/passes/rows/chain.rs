@@ -11,6 +11,9 @@ use crate::types::TensorType;
 /// Fewest products that wait for one another.
 const LONGEST: usize = 8;
 
+/// Most chains of a program.
+const CHAINS: usize = 64;
+
 /// Most rows: products of more are shared out well one by one.
 const MOST: usize = 64;
 
@@ -30,11 +33,13 @@ pub(super) fn join(program: &Program) -> Program {
     if program.has_effect() {
         return program.clone();
     }
-    let found = lengths(program).into_iter().find_map(|rows| Some((rows, Chain::find(program, rows)?)));
-    match found {
-        Some((rows, chain)) => join(&chain.write(program, rows)),
-        None => program.clone(),
+    let mut program = program.clone();
+    for _ in 0..CHAINS {
+        let found = lengths(&program).into_iter().find_map(|rows| Some((rows, Chain::find(&program, rows)?)));
+        let Some((rows, chain)) = found else { break };
+        program = chain.write(&program, rows);
     }
+    program
 }
 
 /// The numbers of rows of products.

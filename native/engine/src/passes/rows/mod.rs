@@ -22,6 +22,9 @@ const LEAST: usize = 8;
 /// Most elements of a matrix that all rows are multiplied by: each core reads it in each iteration.
 const LARGEST: usize = 256 * 1024;
 
+/// Most products of a loop from which rows are followed: where those of so many depend on others, all will.
+const TRIED: usize = 64;
+
 /// Fewest products of numbers in an iteration that are worth it.
 const WORTH: usize = 64 * 1024;
 
@@ -59,7 +62,7 @@ fn in_blocks(attrs: &While, instruction: &Instruction) -> Option<Rows> {
     }
     let state = instruction.outputs.len();
     let body = &attrs.body;
-    let (rows, places) = seeds(body, state).find_map(|(seed, axis, rows)| {
+    let (rows, places) = seeds(body, state).take(TRIED).find_map(|(seed, axis, rows)| {
         let places = places::solve(body, (seed, axis), state)?;
         keeps_to_itself(&attrs.condition, &places).then_some((rows, places))
     })?;

@@ -13,12 +13,17 @@ pub(super) fn solve(body: &Program, (seed, axis): (usize, usize), state: usize) 
     let types = body.value_types();
     let mut places: Vec<Place> = vec![None; types.len()];
     places[seed] = Some(axis);
+    let steps = body.instructions.iter().scan(body.inputs.len(), |next, instruction| {
+        let id = *next;
+        *next += instruction.outputs.len();
+        Some((id, instruction))
+    });
+    let steps: Vec<(usize, &Instruction)> = steps.collect();
     loop {
         let before = places.clone();
-        let mut id = body.inputs.len();
-        for instruction in &body.instructions {
-            step(instruction, id, &types, &mut places)?;
-            id += instruction.outputs.len();
+        // To and fro, as rows are passed on from operands to results and from results to operands.
+        for (id, instruction) in steps.iter().chain(steps.iter().rev()) {
+            step(instruction, *id, &types, &mut places)?;
         }
         for (input, &output) in body.outputs.iter().enumerate().take(state) {
             let place = places[input].or(places[output]);

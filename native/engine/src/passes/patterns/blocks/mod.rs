@@ -32,9 +32,9 @@ pub(super) fn join(program: &Program, off: &[Pattern]) -> Program {
     let chains = chains(&graph, off);
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
-    for (i, instruction) in program.instructions.iter().enumerate() {
+    for ((i, instruction), chain) in program.instructions.iter().enumerate().zip(&chains.of) {
         let count = instruction.outputs.len();
-        let first = match chains.iter().find(|chain| chain.contains(&i)) {
+        let first = match chain.map(|number| &chains.all[number]) {
             Some(chain) if chain.last() == Some(&i) => emit_blocked(&graph, chain, &ids, &mut writer),
             // Nobody else reads what is within.
             Some(_) => 0,
@@ -80,11 +80,19 @@ fn operands(graph: &Graph<'_>, chain: &[usize]) -> Vec<usize> {
 }
 
 /// The instructions that run together, each in one chain at most.
-fn chains(graph: &Graph<'_>, off: &[Pattern]) -> Vec<Vec<usize>> {
-    let mut chains: Vec<Vec<usize>> = Vec::new();
-    for chain in (0..graph.instructions().len()).filter_map(|i| chain(graph, i, off)) {
-        if !chains.iter().flatten().any(|taken| chain.contains(taken)) {
-            chains.push(chain);
+struct Chains {
+    all: Vec<Vec<usize>>,
+    /// The number of the chain of each instruction.
+    of: Vec<Option<usize>>,
+}
+
+fn chains(graph: &Graph<'_>, off: &[Pattern]) -> Chains {
+    let count = graph.instructions().len();
+    let mut chains = Chains { all: vec![], of: vec![None; count] };
+    for chain in (0..count).filter_map(|i| chain(graph, i, off)) {
+        if chain.iter().all(|&i| chains.of[i].is_none()) {
+            chain.iter().for_each(|&i| chains.of[i] = Some(chains.all.len()));
+            chains.all.push(chain);
         }
     }
     chains

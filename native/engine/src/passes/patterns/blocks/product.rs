@@ -86,7 +86,7 @@ fn weighing(region: &Region<'_>, scores: &Scores<'_>) -> Option<usize> {
     let mut results = graph.results(region.number);
     let (Some(weights), None) = (results.next(), results.next()) else { return None };
     let (shape, batch) = (&graph.ty(weights).shape, scores.dot.lhs_batch.len());
-    let last = graph.readers(weights).next()?;
+    let &last = graph.readers(weights).first()?;
     let instruction = graph.instruction(last);
     let Op::Dot(dot) = &instruction.op else { return None };
     let reads = instruction.inputs[0] == weights && graph.is_read_once(weights);

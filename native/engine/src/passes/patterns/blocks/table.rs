@@ -20,7 +20,7 @@ pub(super) fn cross_entropy(region: &Region<'_>) -> Option<Vec<usize>> {
     let (graph, last) = (region.graph, region.fused.shape.len().checked_sub(1)?);
     let mut results = graph.results(region.number);
     let (Some(rows), None) = (results.next(), results.next()) else { return None };
-    let reader = graph.readers(rows).next().filter(|_| graph.is_read_once(rows))?;
+    let &reader = graph.readers(rows).first().filter(|_| graph.is_read_once(rows))?;
     let pick = graph.instruction(reader);
     let is_by_rows = matches!(&pick.op, Op::TakeAlongAxis(attrs) if attrs.axis == last) && region.fused.row_axes == 1;
     let (whole, out) = (graph.ty(rows), &pick.outputs[0]);
