@@ -88,10 +88,12 @@ defmodule ExBurn.Training do
       Nx 0.13 derives there differs from that of the single steps and from finite differences, so give these `:autodiff` or
       `unroll: :static`. Defaults to `:autodiff`
     * `:gradient_checkpointing` - with `false` the backward pass finds everything it needs in memory. With `true` the step is
-      cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with the root of
-      a model's depth, and a step takes up to a third longer. The segments are chosen so that the least memory is needed;
-      `{:every, n}` makes them of `n` operations. Gradients are the same but for the order in which parts of them are added.
-      Not with `gradients: :symbolic`, and on the CPU alone. Defaults to `false`
+      cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with
+      the root of a model's depth, and a step takes up to a third longer. The segments are chosen so that the least memory is
+      needed; `{:every, n}` makes them of `n` operations. A loop, such as a recurrent layer with `unroll: :dynamic`, is cut
+      between its iterations: its state is kept about as often as there are iterations from one that is kept to the next, so
+      memory grows with the root of the length of a sequence. Gradients are the same but for the order in which parts of them
+      are added. Not with `gradients: :symbolic`, and on the CPU alone. Defaults to `false`
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
       is whole, in mid-epoch if it was written there, and starts anew where there is none. An enumerable is enumerated from
       its start, and the batches that are done are passed over. Then the history is that of the whole run

@@ -8,6 +8,7 @@ mod event;
 mod finite;
 mod gradient;
 mod job;
+mod looped;
 mod means;
 mod model;
 mod optimizer;
