@@ -10,7 +10,12 @@ use tools::*;
 fn channels_last(spatial: usize) -> Conv {
     let input: Vec<usize> = [0, spatial + 1].into_iter().chain(1..=spatial).collect();
     let kernel = [spatial + 1, spatial].into_iter().chain(0..spatial).collect();
-    Conv { input_permutation: input.clone(), kernel_permutation: kernel, output_permutation: input, ..Conv::plain(spatial) }
+    Conv {
+        input_permutation: input.clone(),
+        kernel_permutation: kernel,
+        output_permutation: input,
+        ..Conv::plain(spatial)
+    }
 }
 
 fn permuted(shape: &[usize], axes: &[usize]) -> Vec<usize> {
@@ -112,7 +117,11 @@ fn cases() -> Vec<Case> {
         case(Conv::plain(2), &[2, 3, 5, 6], &[4, 3, 3, 2]),
         case(Conv::plain(2), &[2, 3, 4, 4], &[5, 3, 1, 1]),
         case(Conv { padding: same(), ..Conv::plain(2) }, &[1, 9, 5, 5], &[2, 9, 3, 3]),
-        case(Conv { strides: vec![2, 3], padding: vec![[1, 2], [0, 1]], ..Conv::plain(2) }, &[2, 2, 6, 7], &[3, 2, 3, 3]),
+        case(
+            Conv { strides: vec![2, 3], padding: vec![[1, 2], [0, 1]], ..Conv::plain(2) },
+            &[2, 2, 6, 7],
+            &[3, 2, 3, 3],
+        ),
         case(
             Conv { input_dilation: vec![2, 1], kernel_dilation: vec![1, 2], padding: same(), ..Conv::plain(2) },
             &[1, 2, 4, 5],
@@ -221,6 +230,7 @@ fn refuses_what_does_not_fit() {
         assert!(message.starts_with("conv: "), "{message}");
     }
     let scalars = [iota(Type::F32, &[]), iota(Type::F32, &[])];
-    let none = Conv { input_permutation: vec![], kernel_permutation: vec![], output_permutation: vec![], ..Conv::plain(0) };
+    let none =
+        Conv { input_permutation: vec![], kernel_permutation: vec![], output_permutation: vec![], ..Conv::plain(0) };
     assert!(error(Op::Conv(none), &scalars, &ty(Type::F32, &[])).starts_with("conv: "));
 }
