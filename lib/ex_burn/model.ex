@@ -17,7 +17,7 @@ defmodule ExBurn.Model do
     * `:frozen` - `MapSet` of the paths that training leaves as they are
     * `:forward` - how to predict: `ExBurn.Model.Forward`
     * `:loss`, `:optimizer`, `:learning_rate`, `:metrics` - as given to `ExBurn.compile/2`; `:loss` may be `nil`
-    * `:class_weights`, `:gradients` - as given to the `ExBurn.fit/3` that runs, else `nil` and `:autodiff`
+    * `:class_weights`, `:gradients`, `:loss_scale` - as given to the `ExBurn.fit/3` that runs, else `nil`, `:autodiff` and `nil`
     * `:seed` - (integer) of the initial parameters
     * `:device` - where it runs, e.g. `:cpu`
     * `:optimizer_state` - what `ExBurn.train_step/3` carries from step to step, or `nil`
@@ -39,6 +39,7 @@ defmodule ExBurn.Model do
             metrics: [],
             class_weights: nil,
             gradients: :autodiff,
+            loss_scale: nil,
             seed: 42,
             device: :cpu,
             optimizer_state: nil,
@@ -61,6 +62,7 @@ defmodule ExBurn.Model do
           metrics: [ExBurn.Training.Metric.t()],
           class_weights: ExBurn.Training.Weights.classes() | nil,
           gradients: :autodiff | :symbolic,
+          loss_scale: ExBurn.Training.LossScale.t() | nil,
           seed: non_neg_integer(),
           device: atom() | {atom(), non_neg_integer()},
           optimizer_state: tuple() | nil,

@@ -68,6 +68,7 @@ defmodule ExBurn.NIF do
   def train_stop(_handle), do: not_loaded()
   def train_parameters(_handle), do: not_loaded()
   def train_optimizer_state(_handle), do: not_loaded()
+  def train_loss_scale(_handle), do: not_loaded()
 
   def file_write(_path, _tensors, _metadata), do: not_loaded()
   def file_read(_path), do: not_loaded()

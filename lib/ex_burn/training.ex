@@ -72,13 +72,15 @@ defmodule ExBurn.Training do
     * `:callbacks` - see `ExBurn.Training.Callbacks`. Defaults to `[]`
     * `:verbose` - whether to show progress: on a terminal one live line for each epoch, elsewhere plain lines.
       Defaults to `true`
-    * `:lr_schedule` - see `ExBurn.Training.Schedule`. Defaults to the model's learning rate throughout
+    * `:lr_schedule` - by epochs or by steps, see `ExBurn.Training.Schedule`. Defaults to the model's learning rate throughout
     * `:clip_value` - bound of every element of a gradient
     * `:clip_norm` - bound of the Euclidean norm of all gradients together, after `:clip_value`
     * `:weight_decay` - with `:adamw`, `:lamb`, `:lion` and `:muon` their option `:decay`; with other optimizers this share of
       each parameter is added to its gradient after clipping. Defaults to `0.0`
-    * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: their gradients are
-      averaged over all their rows. The last step of an epoch takes the batches that are left. Defaults to `1`
+    * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: the one that all their rows
+      would make as one batch, with their weights. The last step of an epoch takes the batches that are left. Defaults to `1`
+    * `:loss_scale` - for models that compute in `f16`: what the loss is multiplied by on the way back, `:dynamic` or a number,
+      see `ExBurn.Training.LossScale`. Defaults to `nil`
     * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.
       An epoch that is left with no batch ends the run. A step behind which a parameter is not finite is taken back, at the
       latest before the epoch ends or a checkpoint is written; with `:stop` that ends the run. Defaults to `:stop`
@@ -88,10 +90,12 @@ defmodule ExBurn.Training do
       Nx 0.13 derives there differs from that of the single steps and from finite differences, so give these `:autodiff` or
       `unroll: :static`. Defaults to `:autodiff`
     * `:gradient_checkpointing` - with `false` the backward pass finds everything it needs in memory. With `true` the step is
-      cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with the root of
-      a model's depth, and a step takes up to a third longer. The segments are chosen so that the least memory is needed;
-      `{:every, n}` makes them of `n` operations. Gradients are the same but for the order in which parts of them are added.
-      Not with `gradients: :symbolic`, and on the CPU alone. Defaults to `false`
+      cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with
+      the root of a model's depth, and a step takes up to a third longer. The segments are chosen so that the least memory is
+      needed; `{:every, n}` makes them of `n` operations. A loop, such as a recurrent layer with `unroll: :dynamic`, is cut
+      between its iterations: its state is kept about as often as there are iterations from one that is kept to the next, so
+      what is kept grows with the root of the number of iterations. Whole sequences, which a layer takes and answers, stay as
+      they are. Gradients are the same but for the order in which parts of them are added. Not with `gradients: :symbolic`, and on the CPU alone. Defaults to `false`
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
       is whole, in mid-epoch if it was written there, and starts anew where there is none. An enumerable is enumerated from
       its start, and the batches that are done are passed over. Then the history is that of the whole run
@@ -140,7 +144,7 @@ defmodule ExBurn.Training do
     if options.lr_schedule, do: Update.no_rate!(model.optimizer, "lr_schedule:", :fit)
     model = Model.to_device(model, options.device || model.device)
     {model, options} = Checkpoint.resume!(model, options)
-    model = struct!(model, Map.take(options, [:class_weights, :gradients]))
+    model = struct!(model, Map.take(options, [:class_weights, :gradients, :loss_scale]))
     {model, history, _handle} = Run.run(model, Job.prepare!(model, data, options), options)
     {struct!(model, optimizer_state: nil, class_weights: nil, gradients: :autodiff), history}
   end
@@ -220,8 +224,8 @@ defmodule ExBurn.Training do
   defdelegate screen_callback(pid), to: Callbacks.Report, as: :screen
   defdelegate history_callback(agent), to: Callbacks.Report, as: :history
 
-  defdelegate early_stopping_callback(patience \\ 5, min_delta \\ 1.0e-4),
-    to: Callbacks.Control,
+  defdelegate early_stopping_callback(patience \\ 5, min_delta \\ 1.0e-4, opts \\ []),
+    to: Callbacks.EarlyStopping,
     as: :early_stopping
 
   defdelegate warmup_callback(epochs), to: Callbacks.Control, as: :warmup
@@ -231,6 +235,9 @@ defmodule ExBurn.Training do
     to: Callbacks.Control,
     as: :reduce_lr_on_plateau
 
-  defdelegate restore(model, path), to: Checkpoint
-  defdelegate checkpoint_callback(every, dir, opts \\ []), to: Callbacks.Control, as: :checkpoint
+  defdelegate restore(model, path, opts \\ []), to: Checkpoint
+
+  defdelegate checkpoint_callback(every, dir, opts \\ []),
+    to: Callbacks.Checkpoints,
+    as: :checkpoint
 end

@@ -54,6 +54,7 @@ defmodule ExBurn.NIFTrainTest do
         clip_value: nil,
         clip_norm: nil,
         weight_decay: 0.0,
+        weighted: false,
         accumulate: 1,
         skip_non_finite: false,
         progress: false
@@ -73,7 +74,9 @@ defmodule ExBurn.NIFTrainTest do
         validation: nil,
         update: nil,
         optimizer_state: nil,
-        means: nil
+        means: nil,
+        rates: [],
+        loss_scale: nil
       },
       changes
     )

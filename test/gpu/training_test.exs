@@ -59,7 +59,15 @@ defmodule ExBurn.GPU.TrainingTest do
          [lr_schedule: {:step, 0.1, 5, 0.5}, clip_norm: 0.5]},
         {"symbolic gradients", [optimizer: :adamw, learning_rate: 0.01], [gradients: :symbolic]},
         {"accumulated gradients", [optimizer: :rmsprop, learning_rate: 0.003],
-         [accumulate_gradients: 2, weight_decay: 0.01]}
+         [accumulate_gradients: 2, weight_decay: 0.01]},
+        {"weights, a scale and rates by steps", [optimizer: :sgd],
+         [
+           accumulate_gradients: 2,
+           class_weights: [0.2, 1, 3],
+           clip_norm: 0.5,
+           loss_scale: {:dynamic, interval: 5},
+           lr_schedule: {:steps, {:warmup, 5, {:cosine, 0.1, 0.01}}}
+         ]}
       ] do
     test "fit with #{name}" do
       model = model(unquote(Macro.escape(compile)))

@@ -15,7 +15,8 @@ defmodule ExBurn.Soak.Resume do
     key = Nx.Random.key(1)
     {x, key} = Nx.Random.normal(key, shape: {2000, 16})
     {noise, _key} = Nx.Random.normal(key, shape: {2000, 1})
-    {x, x |> Nx.sin() |> Nx.sum(axes: [1], keep_axes: true) |> Nx.add(Nx.multiply(noise, 0.1))}
+    y = x |> Nx.sin() |> Nx.sum(axes: [1], keep_axes: true) |> Nx.add(Nx.multiply(noise, 0.1))
+    {x, y, Nx.remainder(Nx.iota({2000}), 5)}
   end
 
   def train(opts) do
@@ -31,13 +32,16 @@ defmodule ExBurn.Soak.Resume do
       epochs: @epochs,
       verbose: false,
       validation_data: 0.1,
-      lr_schedule: {:warmup, 5, {:cosine, 0.01, 0.0001}},
+      lr_schedule: {:steps, {:warmup, 100, {:cosine, 0.01, 0.0001}}},
+      loss_scale: {:dynamic, interval: 300},
       clip_norm: 1.0,
       accumulate_gradients: 2
     ]
 
     {callbacks, opts} = Keyword.pop(opts, :callbacks, [])
-    callbacks = [Training.reduce_lr_on_plateau_callback(patience: 3) | callbacks]
+    # It never stops, but answers the best model.
+    best = Training.early_stopping_callback(@epochs, 0.0, restore_best: true)
+    callbacks = [Training.reduce_lr_on_plateau_callback(patience: 3), best | callbacks]
     model = Model.compile(axon, loss: :huber, metrics: [:mae], optimizer: :adamw)
     Training.fit_with_progress(model, data(), defaults ++ [callbacks: callbacks] ++ opts)
   end

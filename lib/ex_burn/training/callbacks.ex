@@ -6,10 +6,10 @@ defmodule ExBurn.Training.Callbacks do
 
     * `{:batch, info}` - within an epoch, at most ten times a second: `:epoch`, `:step`, `:steps` (`nil` when
       batches are enumerated), `:samples_per_second`, and the means over the epoch so far, `:loss` and the metrics
-    * `{:epoch, info}` - after each epoch: its entry of the history (`ExBurn.Training.History`), `:seconds`, `:samples` and
-      `:skipped`, the number of batches left out by `nan: :skip`
+    * `{:epoch, info}` - after each epoch: its entry of the history (`ExBurn.Training.History`), `:seconds`, `:samples`,
+      `:skipped`, the number of batches left out by `nan: :skip`, and with `loss_scale:` the factor as `:loss_scale`
     * `{:end, info}` - once, when the run has ended by itself or by a callback: `:reason`, which is `:finished` or
-      `:halted`, and `:history`. What is answered has no effect
+      `:halted`, and `:history`
 
   Each `info` also has `:epochs`, `:batch_size` and `:model`, a function of no arguments that answers the model as trained so
   far. That of `:epoch` has `:next_learning_rate`, that of the epoch to come (`nil` when there is none), and `:checkpoint`, a
@@ -20,21 +20,39 @@ defmodule ExBurn.Training.Callbacks do
     * `{:cont, state}` - go on
     * `{:halt, state}` - end the run: after an epoch with this epoch's parameters, within an epoch after the step at work
     * `{:learning_rate, rate, state}` - after an epoch: go on, and let `rate` be the learning rate of the epoch to come. The
-      callbacks after this one find it in `:next_learning_rate`
+      callbacks after this one find it in `:next_learning_rate`. With a schedule by steps that is the rate of the next step, and
+      those of the whole epoch change by the same factor
+    * `{:model, model, state}` - at the end: let the run answer this model, which callbacks after this one find in `:model`
 
   Callbacks run in the process that called `fit`, one after the other. An exception in one ends the run with an
   `ExBurn.Error` that holds it and the model, see `ExBurn.Training.Failure`. What a callback kept in its state is not in a
   checkpoint. The built-in ones are told of the start of a run, and find in the history of a resumed one what they would
-  have seen.
+  have seen; the best model that one of them keeps is in the checkpoint.
   """
 
-  alias ExBurn.Error
+  alias ExBurn.{Error, Model}
 
-  @built_in [__MODULE__.Control, __MODULE__.Report]
+  @built_in [
+    __MODULE__.Checkpoints,
+    __MODULE__.Control,
+    __MODULE__.EarlyStopping,
+    __MODULE__.Report
+  ]
 
-  @typedoc "`:start`, `:pauses` and `:step` come to the built-in callbacks only."
-  @type event :: {:start | :pauses | :step | :batch | :epoch | :end, map()}
-  @type answer :: {:cont | :halt, term()} | {:learning_rate, number(), term()}
+  # Which of them are told of these events.
+  @told %{
+    start: @built_in,
+    pauses: [__MODULE__.Checkpoints],
+    step: [__MODULE__.Checkpoints],
+    kept: [__MODULE__.EarlyStopping]
+  }
+
+  @typedoc "`:start`, `:pauses`, `:kept` and `:step` come to the built-in callbacks only."
+  @type event :: {:start | :pauses | :kept | :step | :batch | :epoch | :end, map()}
+  @type answer ::
+          {:cont | :halt, term()}
+          | {:learning_rate, number(), term()}
+          | {:model, ExBurn.Model.t(), term()}
   @type t :: (event(), state :: term() -> answer())
 
   @opaque running :: [{t(), term()}]
@@ -66,37 +84,54 @@ defmodule ExBurn.Training.Callbacks do
   end
 
   @doc """
+  The models that callbacks keep, by their epochs.
+  """
+  @spec kept(running()) :: %{pos_integer() => ExBurn.Model.t()}
+  def kept(running) do
+    for {callback, state} <- running,
+        {:keep, epoch, model} <- [call(callback, {:kept, %{}}, state)],
+        into: %{},
+        do: {epoch, model}
+  end
+
+  @doc """
   Gives an event to all callbacks.
 
-  Answers `:halt` if one of them says so, and the learning rate to come as they leave it.
+  Answers `:halt` if one of them says so, and `info` as they leave it: the learning rate to come, and the model at the end.
   """
-  @spec notify(running(), event()) :: {:cont | :halt, number() | nil, running()}
+  @spec notify(running(), event()) :: {:cont | :halt, map(), running()}
   def notify(running, {kind, info}) do
     {running, {verdict, info}} =
       Enum.map_reduce(running, {:cont, info}, fn {callback, state}, {verdict, info} ->
         case call(callback, {kind, info}, state) do
-          {:cont, state} -> {{callback, state}, {verdict, info}}
-          {:halt, state} -> {{callback, state}, {:halt, info}}
-          {:learning_rate, rate, state} -> {{callback, state}, {verdict, put_rate(info, rate)}}
-          other -> wrong!(other)
+          {:cont, state} ->
+            {{callback, state}, {verdict, info}}
+
+          {:halt, state} ->
+            {{callback, state}, {:halt, info}}
+
+          {:learning_rate, rate, state} ->
+            {{callback, state}, {verdict, put_rate(info, rate)}}
+
+          {:model, %Model{} = model, state} when kind == :end ->
+            {{callback, state}, {verdict, put_model(info, model)}}
+
+          other ->
+            wrong!(other)
         end
       end)
 
-    {verdict, info[:next_learning_rate], running}
+    {verdict, info, running}
   end
 
-  defp call(callback, {:start, _info} = event, state),
-    do: call_built_in(callback, event, state, @built_in)
-
-  defp call(callback, {kind, _info} = event, state) when kind in [:pauses, :step],
-    do: call_built_in(callback, event, state, [__MODULE__.Control])
+  defp call(callback, {kind, _info} = event, state) when is_map_key(@told, kind) do
+    {:module, module} = Function.info(callback, :module)
+    if module in @told[kind], do: callback.(event, state), else: {:cont, state}
+  end
 
   defp call(callback, event, state), do: callback.(event, state)
 
-  defp call_built_in(callback, event, state, modules) do
-    {:module, module} = Function.info(callback, :module)
-    if module in modules, do: callback.(event, state), else: {:cont, state}
-  end
+  defp put_model(info, model), do: %{info | model: fn -> model end}
 
   defp put_rate(%{next_learning_rate: nil} = info, _rate), do: info
 
@@ -117,6 +152,6 @@ defmodule ExBurn.Training.Callbacks do
       op: :fit,
       reason:
         "a callback must answer {:cont, state} or {:halt, state}, got #{ExBurn.Options.short(other)}; " <>
-          "{:learning_rate, rate, state} only answers :epoch"
+          "{:learning_rate, rate, state} only answers :epoch, {:model, model, state} only :end"
   end
 end

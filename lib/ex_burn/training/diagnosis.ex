@@ -125,8 +125,7 @@ defmodule ExBurn.Training.Diagnosis do
 
   # The templates that fit the last of the inputs.
   defp batch(model, inputs, templates) do
-    {trainable, rest} = Step.arguments(model)
-    given = inputs |> Enum.drop(length(trainable ++ rest)) |> Enum.map(&type/1)
+    given = inputs |> Enum.drop(Step.leading(model)) |> Enum.map(&type/1)
 
     Enum.find(templates, fn batch ->
       [batch] |> Composite.flatten_list() |> Enum.map(&Type.of/1) == given

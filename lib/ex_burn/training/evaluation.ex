@@ -15,22 +15,32 @@ defmodule ExBurn.Training.Evaluation do
   def means(model, data, opts) do
     Model.expect!(model, :evaluate)
     opts = Options.validate!(opts, [batch_size: 32, class_weights: nil], :evaluate)
-    model = %{model | class_weights: opts.class_weights}
+    model = %{model | class_weights: opts.class_weights, loss_scale: nil}
     names = [:loss | Enum.map(model.metrics, &Metric.name/1)]
+    nothing = List.duplicate(0.0, length(names))
 
-    {sums, rows} =
+    {sums, counts, batches} =
       data
       |> batches!(model, opts.batch_size)
-      |> Enum.reduce({List.duplicate(0.0, length(names)), 0}, fn batch, {sums, rows} ->
-        values =
-          model |> evaluate_batch(batch) |> Enum.map(&(Nx.to_number(&1) |> weigh(batch.rows)))
+      |> Enum.reduce({nothing, nothing, 0}, fn batch, {sums, counts, batches} ->
+        {values, [weight]} =
+          model |> evaluate_batch(batch) |> Enum.map(&Nx.to_number/1) |> Enum.split(-1)
 
-        {Enum.zip_with(sums, values, &add/2), rows + batch.rows}
+        # The loss counts as much as the rows weigh, a metric as many times as there are rows.
+        times = [weight | List.duplicate(batch.rows, length(names) - 1)]
+        weighed = Enum.zip_with(values, times, &weigh/2)
+        {Enum.zip_with(sums, weighed, &add/2), Enum.zip_with(counts, times, &add/2), batches + 1}
       end)
 
-    if rows == 0, do: raise(Error, op: :evaluate, reason: "the data is empty: it has no batches")
-    names |> Enum.zip(Enum.map(sums, &weigh(&1, 1 / rows))) |> Map.new()
+    if batches == 0,
+      do: raise(Error, op: :evaluate, reason: "the data is empty: it has no batches")
+
+    names |> Enum.zip(Enum.zip_with(sums, counts, &weigh(&1, over(&2)))) |> Map.new()
   end
+
+  # Rows that weigh nothing have the loss 0.
+  defp over(count) when count == 0, do: 0.0
+  defp over(count), do: 1 / count
 
   defp batches!(rows, model, size) when is_tuple(rows),
     do: rows |> Data.new!(model, :evaluate) |> Data.batches(size)

@@ -63,7 +63,8 @@ defmodule ExBurn.Training.History do
              :model,
              :checkpoint,
              :history,
-             :reason
+             :reason,
+             :loss_scale
            ]
 
   @doc """

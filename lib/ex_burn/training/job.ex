@@ -7,7 +7,7 @@ defmodule ExBurn.Training.Job do
 
   alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Error, Model, Telemetry}
-  alias ExBurn.Training.{Data, Feed, Optimizer, Schedule, Step, Update}
+  alias ExBurn.Training.{Data, Feed, LossScale, Optimizer, Rates, Step, Update}
 
   @enforce_keys [:config, :job, :feed]
   defstruct [:config, :job, :feed, calls: %{}, batches: []]
@@ -38,7 +38,9 @@ defmodule ExBurn.Training.Job do
       data: data && Step.refs(Data.tensors(data)),
       validation: validation && Step.refs(Data.tensors(validation)),
       optimizer_state: resume(model),
-      means: options[:means]
+      means: options[:means],
+      rates: Rates.table!(options, data, feed && feed.enumerable),
+      loss_scale: options[:loss_scale_state] || LossScale.start(options.loss_scale)
     }
 
     %__MODULE__{
@@ -65,7 +67,9 @@ defmodule ExBurn.Training.Job do
       data: Step.refs(Data.tensors(batch)),
       validation: nil,
       optimizer_state: resume(model),
-      means: nil
+      means: nil,
+      rates: [],
+      loss_scale: nil
     }
 
     config =
@@ -108,12 +112,13 @@ defmodule ExBurn.Training.Job do
     end
   end
 
+  # The run sets the learning rate.
   defp config(model, options) do
     options
     |> Map.take([:epochs, :batch_size, :shuffle, :seed])
     |> Map.merge(constants(model, options))
     |> Map.merge(%{
-      learning_rate: learning_rate(model, options, 1),
+      learning_rate: 0.0,
       progress: options.verbose or options.callbacks != [] or Telemetry.steps?()
     })
   end
@@ -135,6 +140,7 @@ defmodule ExBurn.Training.Job do
       weight_decay: decay,
       clip_norm: float(options.clip_norm),
       clip_value: float(options.clip_value),
+      weighted: true,
       accumulate: options[:accumulate_gradients] || 1,
       checkpointing: checkpointing(options.gradient_checkpointing),
       gradients: if(model.gradients == :symbolic, do: :program, else: :autodiff),
@@ -161,6 +167,17 @@ defmodule ExBurn.Training.Job do
   defp resume(%Model{}), do: nil
 
   @doc """
+  How many steps the optimizer of a run that goes on has taken.
+  """
+  @spec steps(Model.t()) :: non_neg_integer()
+  def steps(model) do
+    case resume(model) do
+      {count, _slots} -> count
+      nil -> 0
+    end
+  end
+
+  @doc """
   The model with the optimizer state of a run.
   """
   @spec put_optimizer_state(Model.t(), {non_neg_integer(), [[reference()]]}) :: Model.t()
@@ -171,15 +188,6 @@ defmodule ExBurn.Training.Job do
     {trainable, _rest} = Step.arguments(model)
     {model.optimizer, Enum.map(trainable, &elem(&1, 0))}
   end
-
-  @doc """
-  The learning rate of an epoch.
-  """
-  @spec learning_rate(Model.t(), map(), pos_integer()) :: float()
-  def learning_rate(model, %{lr_schedule: nil}, _epoch), do: model.learning_rate
-
-  def learning_rate(_model, options, epoch),
-    do: Schedule.rate(options.lr_schedule, epoch, options.epochs, :fit)
 
   defp sources!(model, rows, %{validation_data: share} = options)
        when is_tuple(rows) and is_float(share) do

@@ -93,11 +93,27 @@ defmodule ExBurn.Training.Loss do
 
   """
   @spec apply(t(), Nx.Container.t(), Nx.Container.t(), Weights.t()) :: Nx.Tensor.t()
-  def apply(loss, y_true, y_pred, weights \\ []) do
+  def apply(loss, y_true, y_pred, weights \\ []),
+    do: loss |> with_weight(y_true, y_pred, weights, nil) |> elem(0)
+
+  @doc """
+  The loss, and how much its batch counts, see `ExBurn.Training.Weights`. With a function that is `rows`.
+
+  ## Examples
+
+      iex> {y, p, weights} = {Nx.tensor([[1.0], [3.0]]), Nx.tensor([[1.0], [1.0]]), [rows: Nx.tensor([1, 3])]}
+      iex> {loss, weight} = ExBurn.Training.Loss.with_weight(:mae, y, p, weights, 2)
+      iex> {Nx.to_number(loss), Nx.to_number(weight)}
+      {1.5, 4.0}
+
+  """
+  @spec with_weight(t(), Nx.Container.t(), Nx.Container.t(), Weights.t(), number() | nil) ::
+          {Nx.Tensor.t(), Nx.Tensor.t() | number() | nil}
+  def with_weight(loss, y_true, y_pred, weights, rows) do
     Check.weights!(loss, weights)
 
     if is_function(loss, 2) do
-      loss.(y_true, y_pred) |> Check.scalar!()
+      {loss.(y_true, y_pred) |> Check.scalar!(), rows}
     else
       Check.shapes!(loss, y_true, y_pred)
       named(loss, y_true, y_pred, weights)
@@ -146,8 +162,10 @@ defmodule ExBurn.Training.Loss do
   defp items(:huber, y, p), do: huber(y, p)
   defp items(:hinge, y, p), do: hinge(y, p)
 
-  defp minus_mean(items, by_class, weights),
-    do: items |> Weights.mean(by_class, weights[:rows]) |> Nx.negate()
+  defp minus_mean(items, by_class, weights) do
+    {mean, weight} = Weights.mean(items, by_class, weights[:rows])
+    {Nx.negate(mean), weight}
+  end
 
   defp classes!(weights, logits),
     do: weights[:class] |> Weights.list!(Nx.axis_size(logits, -1), :loss) |> Nx.tensor()

@@ -4,7 +4,7 @@ defmodule ExBurn.Training.Options do
   """
 
   alias ExBurn.Error
-  alias ExBurn.Training.{Feed, Weights}
+  alias ExBurn.Training.{Feed, LossScale, Weights}
 
   @fit [
     epochs: 10,
@@ -24,6 +24,7 @@ defmodule ExBurn.Training.Options do
     nan: :stop,
     gradients: :autodiff,
     gradient_checkpointing: false,
+    loss_scale: nil,
     resume: nil
   ]
 
@@ -92,6 +93,7 @@ defmodule ExBurn.Training.Options do
     do: value == nil or (is_number(value) and value > 0)
 
   defp valid?(:class_weights, value), do: value == nil or Weights.classes?(value)
+  defp valid?(:loss_scale, value), do: value == nil or LossScale.valid?(value)
   defp valid?(:nan, value), do: value in [:stop, :skip]
   defp valid?(:gradient_checkpointing, {:every, count}), do: is_integer(count) and count > 0
   defp valid?(:gradient_checkpointing, value), do: is_boolean(value)
@@ -114,6 +116,11 @@ defmodule ExBurn.Training.Options do
   defp expected(:lr_schedule), do: "a schedule"
   defp expected(:device), do: "a device"
   defp expected(name) when name in [:clip_norm, :clip_value], do: "a number above 0, or nil"
+
+  defp expected(:loss_scale),
+    do:
+      "a number above 0 and up to 16777216, :dynamic, {:dynamic, initial: such a number, interval: a positive integer} or nil"
+
   defp expected(:nan), do: ":stop or :skip"
 
   defp expected(:gradient_checkpointing),

@@ -12,7 +12,6 @@ defmodule ExBurn.Training.Run do
   alias ExBurn.Training.{
     Callbacks,
     Checkpoint,
-    Data,
     Failure,
     Feed,
     History,
@@ -20,12 +19,18 @@ defmodule ExBurn.Training.Run do
     Metric,
     Optimizer,
     Progress,
+    Rates,
     Step,
     Update
   }
 
-  @enforce_keys [:tag, :model, :options, :feed, :calls, :batches, :callbacks, :progress, :names]
-  defstruct @enforce_keys ++ [:handle, :rate, history: [], steps: %{}]
+  alias ExBurn.Training.Run.Batches
+
+  @enforce_keys [:tag, :model, :options, :feed, :calls, :batches, :callbacks, :progress, :names] ++
+                  [:table]
+  defstruct @enforce_keys ++ [:handle, :told, history: [], steps: %{}]
+
+  @type t :: %__MODULE__{}
 
   @doc """
   Trains until the last epoch or until a callback halts, and answers the trained model, the history and the native handle.
@@ -42,26 +47,45 @@ defmodule ExBurn.Training.Run do
       callbacks: Callbacks.start(options.callbacks),
       progress: progress(options),
       names: Enum.map(model.metrics, &Metric.name/1),
+      table: job.job.rates,
       history: Enum.reverse(options.history)
     }
 
-    rate = base_rate(run, options.first_epoch)
-    info = %{history: options.history, next_learning_rate: rate}
+    base = Rates.base(model, options, run.table, options.first_epoch, Job.steps(model))
 
-    case notify(run, :start, info) do
-      {:cont, rate, run} when rate != nil -> run |> launch(job, rate) |> loop()
+    case notify(run, :start, Map.put(start(run, job), :next_learning_rate, base)) do
+      {:cont, %{next_learning_rate: rate}, run} when rate != nil ->
+        run |> launch(job, Rates.told(rate, base, run.table)) |> loop()
+
       # A resumed run may have no epoch left.
-      {:cont, nil, run} -> finish(run, :finished)
-      {:halt, _rate, run} -> finish(run, :halted)
+      {:cont, _info, run} ->
+        finish(run, :finished)
+
+      {:halt, _info, run} ->
+        finish(run, :halted)
     end
   after
     Fallback.report(model.device)
   end
 
-  defp launch(run, job, rate) do
+  # What the built-in callbacks are told of the run before it begins.
+  defp start(run, job) do
+    validation =
+      if job.job.validation, do: Enum.map([:loss | run.names], &History.val/1), else: []
+
+    history = run.options.history
+
+    %{
+      history: history,
+      reported: [:loss | run.names] ++ validation,
+      kept: Checkpoint.kept(run.options, run.model, history)
+    }
+  end
+
+  defp launch(run, job, told) do
     pause = Callbacks.pause_every(run.callbacks)
-    config = %{job.config | learning_rate: rate, pause_every: pause}
-    %{run | handle: Error.unwrap!(NIF.train_start(run.tag, config, job.job)), rate: rate}
+    config = %{job.config | learning_rate: told, pause_every: pause}
+    %{run | handle: Error.unwrap!(NIF.train_start(run.tag, config, job.job)), told: told}
   end
 
   defp progress(options) do
@@ -144,27 +168,29 @@ defmodule ExBurn.Training.Run do
 
     Telemetry.step(info, run.options.epochs, run.names)
     run = %{run | progress: Progress.batch(run.progress, info)}
-    {verdict, _rate, run} = notify(run, :batch, info)
+    {verdict, _info, run} = notify(run, :batch, info)
     if verdict == :halt, do: NIF.train_stop(run.handle)
     {:cont, run}
   end
 
   defp handle({:epoch, event}, run) do
     [entry | _before] = run.history
-    info = Map.merge(entry, Map.take(event, [:seconds, :samples, :skipped]))
+    info = entry |> Map.merge(Map.take(event, [:seconds, :samples, :skipped])) |> scaled(run)
     Telemetry.epoch(info, entry, event.steps, run.options.epochs)
     run = %{run | progress: Progress.epoch(run.progress, info)}
-    info = Map.put(info, :next_learning_rate, base_rate(run, entry.epoch + 1))
-    info = Map.put(info, :checkpoint, &Checkpoint.write(&1, snapshot(run, nil)))
-    {verdict, rate, run} = notify(run, :epoch, info)
-    Error.unwrap!(NIF.train_continue(run.handle, answer(verdict, rate, run.rate)))
-    {:cont, %{run | feed: run.feed && Feed.rewind(run.feed), rate: rate}}
+    base = Rates.base(run.model, run.options, run.table, entry.epoch + 1, event.updates)
+    checkpoint = &Checkpoint.write(&1, snapshot(run, nil))
+    info = Map.merge(info, %{next_learning_rate: base, checkpoint: checkpoint})
+    {verdict, %{next_learning_rate: rate}, run} = notify(run, :epoch, info)
+    told = rate && Rates.told(rate, base, run.table)
+    Error.unwrap!(NIF.train_continue(run.handle, answer(verdict, told, run.told)))
+    {:cont, %{run | feed: run.feed && Feed.rewind(run.feed), told: told}}
   end
 
   defp handle({:pause, %{epoch: epoch, means: means}}, run) do
     step = means.batches + means.skipped
     write = &Checkpoint.write(&1, snapshot(run, means))
-    {_verdict, _rate, run} = notify(run, :step, %{epoch: epoch, step: step, checkpoint: write})
+    {_verdict, _info, run} = notify(run, :step, %{epoch: epoch, step: step, checkpoint: write})
     Error.unwrap!(NIF.train_continue(run.handle, :continue))
     {:cont, run}
   end
@@ -176,7 +202,7 @@ defmodule ExBurn.Training.Run do
     {:cont, run}
   end
 
-  defp handle({:want_batches, count}, run), do: {:cont, feed(run, count)}
+  defp handle({:want_batches, count}, run), do: {:cont, Batches.feed(run, count)}
 
   defp handle({:done, how}, run) do
     {:done, finish(run, if(how == :finished, do: :finished, else: :halted))}
@@ -195,25 +221,28 @@ defmodule ExBurn.Training.Run do
     run = %{run | progress: Progress.close(run.progress)}
     history = Enum.reverse(run.history)
     if run.model.device != :cpu, do: Fallback.report(run.model.device)
-    notify(run, :end, %{reason: reason, history: history})
+    {_verdict, info, run} = notify(run, :end, %{reason: reason, history: history})
     Feed.close(run.feed)
-    {trained(run), history, run.handle}
+    {info.model.(), history, run.handle}
+  end
+
+  defp scaled(info, run) do
+    case Error.unwrap!(NIF.train_loss_scale(run.handle)) do
+      nil -> info
+      {factor, _good, _interval} -> Map.put(info, :loss_scale, factor)
+    end
   end
 
   defp notify(run, kind, info) do
     more = %{epochs: run.options.epochs, batch_size: run.options.batch_size}
     info = info |> Map.merge(more) |> Map.put(:model, fn -> trained(run) end)
-    {verdict, rate, callbacks} = Callbacks.notify(run.callbacks, {kind, info})
+    {verdict, after_all, callbacks} = Callbacks.notify(run.callbacks, {kind, info})
 
-    if rate != info[:next_learning_rate],
+    if after_all[:next_learning_rate] != info[:next_learning_rate],
       do: Update.no_rate!(run.model.optimizer, "the learning rate of a callback", :fit)
 
-    {verdict, rate, %{run | callbacks: callbacks}}
+    {verdict, after_all, %{run | callbacks: callbacks}}
   end
-
-  # The learning rate of an epoch before callbacks have changed it, `nil` after the last one.
-  defp base_rate(%{options: options} = run, epoch),
-    do: if(epoch <= options.epochs, do: Job.learning_rate(run.model, options, epoch))
 
   defp answer(:halt, _rate, _before), do: :halt
   defp answer(:cont, nil, _before), do: :continue
@@ -224,66 +253,22 @@ defmodule ExBurn.Training.Run do
   defp snapshot(run, means) do
     state = Error.unwrap!(NIF.train_optimizer_state(run.handle))
     model = run |> trained() |> Job.put_optimizer_state(state)
-    %{model: model, options: run.options, history: Enum.reverse(run.history), means: means}
+
+    %{
+      model: model,
+      options: run.options,
+      history: Enum.reverse(run.history),
+      means: means,
+      loss_scale: Error.unwrap!(NIF.train_loss_scale(run.handle)),
+      kept: Callbacks.kept(run.callbacks)
+    }
   end
 
-  defp trained(%{handle: nil, model: model}), do: model
+  # Nobody but the run multiplies the loss.
+  defp trained(%{handle: nil, model: model}), do: %{model | loss_scale: nil}
 
   defp trained(run) do
     {trainable, rest} = Error.unwrap!(NIF.train_parameters(run.handle))
-    Step.put_arguments(run.model, trainable, rest)
-  end
-
-  ## Batches
-
-  defp feed(run, 0), do: run
-
-  defp feed(run, count) do
-    case Feed.next(run.feed) do
-      {:ended, feed} -> %{run | feed: feed}
-      {:end, %{taken: 0}} -> no_batches!(run)
-      {:end, feed} -> end_epoch(%{run | feed: feed})
-      {batch, feed} -> %{run | feed: feed} |> give(batch) |> feed(count - 1)
-    end
-  end
-
-  defp end_epoch(run) do
-    Error.unwrap!(NIF.train_feed_end(run.handle))
-    run
-  end
-
-  defp give(run, batch) do
-    fit(run, batch)
-  rescue
-    error ->
-      cause = {:batch, length(run.history) + 1, run.feed.taken}
-      reraise Failure.error(error, cause), __STACKTRACE__
-  end
-
-  defp fit(run, batch) do
-    data = Data.new!(batch, run.model, :fit)
-    {step, run} = step(run, Data.templates(data, data.rows))
-    Step.check_targets!(step, run.model, data.y, :fit)
-    Error.unwrap!(NIF.train_feed(run.handle, step.program, Step.refs(Data.tensors(data))))
-    run
-  end
-
-  defp step(run, templates) do
-    step =
-      Map.get_lazy(run.steps, templates, fn -> Step.fetch!(run.model, :train, templates, :fit) end)
-
-    steps = Map.put(run.steps, templates, step)
-    {step, %{run | steps: steps, calls: Map.merge(run.calls, step.calls)}}
-  end
-
-  defp no_batches!(%{history: []}),
-    do: raise(Error, op: :fit, reason: "the data is empty: it has no batches")
-
-  defp no_batches!(%{history: history}) do
-    raise Error,
-      op: :fit,
-      reason:
-        "the data had no batches in epoch #{length(history) + 1}; " <>
-          "each epoch enumerates it anew, so it must not be used up by the first"
+    Step.put_arguments(%{run.model | loss_scale: nil}, trainable, rest)
   end
 end

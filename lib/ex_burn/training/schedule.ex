@@ -1,6 +1,6 @@
 defmodule ExBurn.Training.Schedule do
   @moduledoc """
-  Learning rates that change from epoch to epoch: the `:lr_schedule` of `ExBurn.fit/3`.
+  Learning rates that change from epoch to epoch, or from step to step: the `:lr_schedule` of `ExBurn.fit/3`.
 
   With `n` the epoch, counted from 1, of `N`:
 
@@ -13,6 +13,11 @@ defmodule ExBurn.Training.Schedule do
   | `{:warmup, epochs, schedule}` | in the first `epochs` the share `n / epochs` of the schedule's first rate, then the schedule from its start over the `N - epochs` that are left |
   | `fn epoch -> rate end` | what the function answers |
 
+  `{:steps, schedule}` counts steps of the optimizer instead: `n` is the number of the step, over all epochs, and `N` that of all
+  steps of the run. Batches that are left out are none, and with `accumulate_gradients:` several batches are one. Where batches are
+  enumerated and their number is not known, as that of a stream, `{:steps, N, schedule}` says how many steps there will be; those
+  beyond `N` have the rate of step `N`. All rates are computed when the run begins. The history has that of an epoch's last step.
+
   Source of the cosine: Loshchilov and Hutter, SGDR, arXiv:1608.03983, equation 5.
   """
 
@@ -24,6 +29,8 @@ defmodule ExBurn.Training.Schedule do
           | {:cosine, number(), number()}
           | {:linear, number(), number()}
           | {:warmup, pos_integer(), t()}
+          | {:steps, t()}
+          | {:steps, pos_integer(), t()}
           | (pos_integer() -> number())
 
   @doc """
@@ -40,48 +47,97 @@ defmodule ExBurn.Training.Schedule do
 
   """
   @spec rate(t(), pos_integer(), pos_integer(), atom()) :: float()
-  def rate(schedule, epoch, epochs, op), do: schedule |> at(epoch, epochs, op) |> rate!(op)
+  def rate(schedule, epoch, epochs, op), do: rate(schedule, epoch, epochs, op, "epoch")
 
-  defp at({:step, base, every, gamma}, epoch, _epochs, _op)
+  defp rate(schedule, number, count, op, unit),
+    do: schedule |> at(number, count, {op, unit}) |> rate!(op)
+
+  @doc """
+  Whether a schedule counts steps.
+
+  ## Examples
+
+      iex> Enum.map([{:steps, {:linear, 1, 0}}, {:linear, 1, 0}], &ExBurn.Training.Schedule.steps?/1)
+      [true, false]
+
+  """
+  @spec steps?(term()) :: boolean()
+  def steps?({:steps, _schedule}), do: true
+  def steps?({:steps, _count, _schedule}), do: true
+  def steps?(_other), do: false
+
+  @doc """
+  The learning rates of all steps of a run that has `count` of them, or nobody knows how many (`nil`).
+
+  ## Examples
+
+      iex> ExBurn.Training.Schedule.rates!({:steps, {:linear, 1.0, 0.0}}, 3, :fit)
+      [1.0, 0.5, 0.0]
+      iex> ExBurn.Training.Schedule.rates!({:steps, 2, {:linear, 1.0, 0.0}}, nil, :fit)
+      [1.0, 0.0]
+
+  """
+  @spec rates!(t(), pos_integer() | nil, atom()) :: [float()]
+  def rates!({:steps, nil, _schedule}, nil, op) do
+    raise Error,
+      op: op,
+      reason:
+        "lr_schedule: {:steps, schedule} needs the number of batches, which is not known of this enumerable; " <>
+          "give {:steps, number of steps, schedule}"
+  end
+
+  def rates!({:steps, schedule}, count, op), do: rates!({:steps, count, schedule}, count, op)
+
+  def rates!({:steps, count, schedule}, _count, op) when is_integer(count) and count > 0 do
+    if steps?(schedule), do: wrong!(schedule, op)
+    for step <- 1..count, do: rate(schedule, step, count, op, "step")
+  end
+
+  def rates!(other, _count, op), do: wrong!(other, op)
+
+  defp at({:step, base, every, gamma}, epoch, _epochs, _place)
        when is_number(base) and is_integer(every) and every > 0 and is_number(gamma),
        do: base * gamma ** div(epoch - 1, every)
 
-  defp at({:exponential, base, gamma}, epoch, _epochs, _op)
+  defp at({:exponential, base, gamma}, epoch, _epochs, _place)
        when is_number(base) and is_number(gamma),
        do: base * gamma ** (epoch - 1)
 
-  defp at({:cosine, base, min}, epoch, epochs, _op) when is_number(base) and is_number(min),
+  defp at({:cosine, base, min}, epoch, epochs, _place) when is_number(base) and is_number(min),
     do: min + (base - min) * (1 + :math.cos(:math.pi() * share(epoch, epochs))) / 2
 
-  defp at({:linear, from, to}, epoch, epochs, _op) when is_number(from) and is_number(to),
+  defp at({:linear, from, to}, epoch, epochs, _place) when is_number(from) and is_number(to),
     do: from + (to - from) * share(epoch, epochs)
 
-  defp at({:warmup, warmup, schedule}, epoch, epochs, op)
+  defp at({:warmup, warmup, schedule}, epoch, epochs, place)
        when is_integer(warmup) and warmup > 0 do
+    {op, unit} = place
     rest = max(epochs - warmup, 1)
 
     if epoch <= warmup,
-      do: rate(schedule, 1, rest, op) * epoch / warmup,
-      else: rate(schedule, epoch - warmup, rest, op)
+      do: rate(schedule, 1, rest, op, unit) * epoch / warmup,
+      else: rate(schedule, epoch - warmup, rest, op, unit)
   end
 
-  defp at(schedule, epoch, _epochs, op) when is_function(schedule, 1) do
+  defp at(schedule, epoch, _epochs, {op, unit}) when is_function(schedule, 1) do
     schedule.(epoch)
   rescue
     exception ->
       raised = "#{inspect(exception.__struct__)}: #{Exception.message(exception)}"
-      reason = "lr_schedule: raised for epoch #{epoch}: #{raised}"
+      reason = "lr_schedule: raised for #{unit} #{epoch}: #{raised}"
       details = %{error: exception, message: "#{op}: #{reason}"}
       reraise %Error{op: op, reason: reason, details: details}, __STACKTRACE__
   end
 
-  defp at(other, _epoch, _epochs, op) do
+  defp at(other, _epoch, _epochs, {op, _unit}), do: wrong!(other, op)
+
+  defp wrong!(other, op) do
     raise Error,
       op: op,
       reason:
         "lr_schedule: is #{ExBurn.Options.short(other)}, expected {:step, base, every, gamma}, " <>
-          "{:exponential, base, gamma}, {:cosine, base, min}, {:linear, from, to}, {:warmup, epochs, schedule} " <>
-          "or a function of the epoch"
+          "{:exponential, base, gamma}, {:cosine, base, min}, {:linear, from, to}, {:warmup, epochs, schedule}, " <>
+          "{:steps, schedule}, {:steps, number, schedule} or a function of the epoch"
   end
 
   defp rate!(rate, _op) when is_number(rate) and rate >= 0, do: rate * 1.0

@@ -4,9 +4,9 @@ defmodule ExBurn.Training.Step do
 
   With `gradients: :symbolic` Nx computes the gradients while it traces, and the program answers them after the states.
 
-  A step program takes trainable parameters, all other parameters and states, `x`, `y`, the rows' weights, and answers the loss, the metrics
-  and the new states; Burn computes its gradient. An evaluation program traces the model as it predicts, and answers
-  the loss and the metrics. Frozen parameters count as states that stay.
+  A step program takes trainable parameters, all other parameters and states, what the loss is multiplied by where it is, `x`,
+  `y`, the rows' weights, and answers the loss, the metrics, how much the batch counts and the new states. An evaluation program
+  traces the model as it predicts, and answers the first three. Frozen parameters count as states that stay.
 
   Programs are kept in `ExBurn.Defn.Cache` by model, loss, metrics and the types of everything they take.
   """
@@ -19,6 +19,8 @@ defmodule ExBurn.Training.Step do
   alias Nx.Defn.Composite
 
   @compile {:no_warn_undefined, [Axon]}
+
+  @settings [:axon, :loss, :metrics, :frozen, :class_weights, :gradients, :loss_scale]
 
   @enforce_keys [:program, :prediction, :calls]
   defstruct [:program, :prediction, :calls]
@@ -47,7 +49,7 @@ defmodule ExBurn.Training.Step do
     {trainable, rest} = arguments(model)
     templates = Enum.map([trainable, rest], &templates/1)
 
-    settings = Map.take(model, [:axon, :loss, :metrics, :frozen, :class_weights, :gradients])
+    settings = Map.take(model, @settings)
     key = {__MODULE__, mode, settings, templates, batch}
     Cache.fetch(key, fn -> named(op, fn -> build(model, mode, batch) end) end)
   end
@@ -125,7 +127,7 @@ defmodule ExBurn.Training.Step do
   defp build(model, mode, batch) do
     traced = expression(model, mode, batch)
     inputs = model |> inputs(batch) |> Enum.map(&Type.of/1)
-    outputs = [[traced.loss], traced.metrics, traced.states, traced.gradients]
+    outputs = [[traced.loss], traced.metrics, [traced.weight], traced.states, traced.gradients]
     outputs = Enum.flat_map(outputs, &if(is_tuple(&1), do: Tuple.to_list(&1), else: &1))
     autodiff? = mode == :train and model.gradients == :autodiff
     opts = [autodiff: autodiff?, keep_unused: true, calls: :unique]
@@ -139,12 +141,12 @@ defmodule ExBurn.Training.Step do
   end
 
   @doc """
-  What a program is made from: a map of the expressions of the `:loss`, the `:metrics`, the `:states`, the `:gradients`
-  and the `:prediction`.
+  What a program is made from: a map of the expressions of the `:loss`, the `:metrics`, the `:weight`, the `:states`, the
+  `:gradients` and the `:prediction`.
   """
   @spec expression(Model.t(), mode(), Data.templates()) :: %{atom() => Nx.Container.t()}
   def expression(model, mode, batch) do
-    objective = objective(model, mode)
+    objective = objective(model, mode, batch)
     objective |> with_gradients(model, mode) |> Forward.expression(containers(model, batch))
   end
 
@@ -156,20 +158,34 @@ defmodule ExBurn.Training.Step do
 
   defp containers(model, {x, y, weights}) do
     {trainable, rest} = arguments(model)
-    [tuple(trainable), tuple(rest), x, y, weights]
+    [tuple(trainable), tuple(rest), scale(model), x, y, weights]
   end
+
+  defp scale(%{loss_scale: nil}), do: {}
+  defp scale(_model), do: {Nx.template({}, :f32)}
+
+  @doc """
+  How many tensors a program takes before the batch.
+  """
+  @spec leading(Model.t()) :: pos_integer()
+  def leading(model),
+    do: length(model.parameters) + length(model.states) + tuple_size(scale(model))
 
   defp tuple(leaves), do: leaves |> Enum.map(&Nx.to_template(elem(&1, 1))) |> List.to_tuple()
 
-  defp objective(model, mode) do
+  defp objective(model, mode, {x, _y, _weights}) do
     {_init, predict} = Axon.build(model.axon, mode: mode)
+    rows = [x] |> Composite.flatten_list() |> hd() |> Nx.axis_size(0)
 
-    fn trainable, rest, x, y, weights ->
+    fn trainable, rest, scale, x, y, weights ->
       state = axon_state(model, trainable, rest)
       {prediction, advanced} = state |> predict.(x) |> outcome(mode)
+      weighting = weighting(model, weights)
+      {loss, weight} = Loss.with_weight(model.loss, y, prediction, weighting, rows * 1.0)
 
       %{
-        loss: Loss.apply(model.loss, y, prediction, weighting(model, weights)),
+        loss: scaled(loss, scale, mode),
+        weight: Nx.as_type(weight, :f32),
         metrics: model.metrics |> Enum.map(&Metric.apply(&1, y, prediction)) |> List.to_tuple(),
         states: states(model, mode, advanced, rest),
         prediction: prediction
@@ -177,17 +193,20 @@ defmodule ExBurn.Training.Step do
     end
   end
 
+  defp scaled(loss, {factor}, :train), do: Nx.multiply(loss, factor)
+  defp scaled(loss, _scale, _mode), do: loss
+
   # Nx derives the gradients; the program answers them after the states.
   defp with_gradients(objective, %{gradients: :symbolic}, :train) do
-    fn trainable, rest, x, y, weights ->
-      value = &objective.(&1, rest, x, y, weights)
+    fn trainable, rest, scale, x, y, weights ->
+      value = &objective.(&1, rest, scale, x, y, weights)
       {traced, gradients} = Nx.Defn.value_and_grad(trainable, value, & &1.loss)
       Map.put(traced, :gradients, like(gradients, trainable))
     end
   end
 
   defp with_gradients(objective, _model, _mode),
-    do: fn a, b, c, d, e -> Map.put(objective.(a, b, c, d, e), :gradients, {}) end
+    do: fn a, b, c, d, e, f -> Map.put(objective.(a, b, c, d, e, f), :gradients, {}) end
 
   defp like(gradients, parameters) do
     [gradients, parameters] = Enum.map([gradients, parameters], &Tuple.to_list/1)
@@ -257,7 +276,7 @@ defmodule ExBurn.Training.Step do
   end
 
   @doc """
-  Runs an evaluation program on a batch and answers its outputs: the loss, then the metrics.
+  Runs an evaluation program on a batch and answers its outputs: the loss, the metrics, and how much the batch counts.
   """
   @spec evaluate(t(), Model.t(), Data.t()) :: [Nx.Tensor.t()]
   def evaluate(%__MODULE__{program: program, calls: calls}, model, batch) do

@@ -4,8 +4,10 @@ defmodule ExBurn.Training.Weights do
 
   A loss is the mean of what it says of each item: a row, or a place in a row where the prediction has more axes. With
   weights it is the weighted mean, `sum(w * l) / sum(w)`, or 0 where all weights are 0. The weight of an item is that of its
-  row times that of its class. Over an epoch the losses of its batches are averaged by their numbers of rows, and so are the
-  gradients of batches that make one step with `accumulate_gradients:`: weights count within a batch.
+  row times that of its class. A batch counts as much as its items weigh: over an epoch, over the batches of an evaluation, and
+  among those that make one step with `accumulate_gradients:`. So the loss of many batches, and the step that they make, is that
+  of all their rows as one batch. Without weights, and with a loss of one's own, a batch counts as many times as it has rows;
+  so it does in the means of metrics.
   """
 
   alias ExBurn.Options
@@ -60,19 +62,23 @@ defmodule ExBurn.Training.Weights do
   end
 
   @doc """
-  The mean of `items`, weighted by `by_item`, which has their shape, and `by_row`. Either may be `nil`.
+  The mean of `items`, weighted by `by_item`, which has their shape, and `by_row`, and how much a batch of them counts: as many
+  rows of weight 1. Either weights may be `nil`.
 
   ## Examples
 
       iex> items = Nx.tensor([[1.0, 3.0], [5.0, 7.0]])
-      iex> ExBurn.Training.Weights.mean(items, nil, Nx.tensor([3.0, 1.0])) |> Nx.to_number()
-      3.0
-      iex> ExBurn.Training.Weights.mean(items, Nx.tensor([[0, 0], [1, 1]]), nil) |> Nx.to_number()
-      6.0
+      iex> {mean, weight} = ExBurn.Training.Weights.mean(items, nil, Nx.tensor([3.0, 1.0]))
+      iex> {Nx.to_number(mean), Nx.to_number(weight)}
+      {3.0, 4.0}
+      iex> {mean, weight} = ExBurn.Training.Weights.mean(items, Nx.tensor([[0, 0], [1, 1]]), nil)
+      iex> {Nx.to_number(mean), Nx.to_number(weight)}
+      {6.0, 1.0}
 
   """
-  @spec mean(Nx.Tensor.t(), Nx.Tensor.t() | nil, Nx.Tensor.t() | nil) :: Nx.Tensor.t()
-  def mean(items, nil, nil), do: Nx.mean(items)
+  @spec mean(Nx.Tensor.t(), Nx.Tensor.t() | nil, Nx.Tensor.t() | nil) ::
+          {Nx.Tensor.t(), Nx.Tensor.t()}
+  def mean(items, nil, nil), do: {Nx.mean(items), Nx.tensor(rows(items) * 1.0)}
   def mean(items, by_item, nil), do: weighted(items, by_item)
   def mean(items, nil, by_row), do: weighted(items, along_rows(by_row, items))
 
@@ -87,9 +93,15 @@ defmodule ExBurn.Training.Weights do
   defp weighted(items, weights) do
     total = Nx.sum(weights)
 
-    items
-    |> Nx.multiply(weights)
-    |> Nx.sum()
-    |> Nx.divide(Nx.select(Nx.equal(total, 0), 1, total))
+    mean =
+      items
+      |> Nx.multiply(weights)
+      |> Nx.sum()
+      |> Nx.divide(Nx.select(Nx.equal(total, 0), 1, total))
+
+    {mean, Nx.multiply(total, rows(items) / Nx.size(items))}
   end
+
+  # A prediction of no axes is one row.
+  defp rows(items), do: if(Nx.rank(items) == 0, do: 1, else: Nx.axis_size(items, 0))
 end

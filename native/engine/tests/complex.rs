@@ -186,17 +186,7 @@ fn products_do_not_conjugate() {
     let dot = Dot { lhs_contract: vec![0], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] };
     // (1 + 2i)(3 - i) + i(2 + 2i) = 5 + 5i - 2 + 2i
     assert_eq!(parts(&run(Op::Dot(dot), &[a.clone(), b.clone()], &ty(Type::C64, &[]))), [3.0, 7.0]);
-    let conv = Conv {
-        strides: vec![1],
-        padding: vec![[0, 0]],
-        input_dilation: vec![1],
-        kernel_dilation: vec![1],
-        feature_group_size: 1,
-        batch_group_size: 1,
-        input_permutation: vec![0, 1, 2],
-        kernel_permutation: vec![0, 1, 2],
-        output_permutation: vec![0, 1, 2],
-    };
+    let conv = Conv::plain(1);
     let got = run(Op::Conv(conv), &[a.reshape(&[1, 1, 2]), b.reshape(&[1, 1, 2])], &ty(Type::C64, &[1, 1, 1]));
     assert_eq!(parts(&got), [3.0, 7.0]);
 }

@@ -6,27 +6,16 @@ use ex_burn_engine::Type;
 use ex_burn_engine::program::{Conv, Op};
 use tools::*;
 
-/// A convolution with Nx's defaults: channels first, no padding, steps of 1.
-fn plain(spatial: usize) -> Conv {
-    let rank: Vec<usize> = (0..spatial + 2).collect();
-    Conv {
-        strides: vec![1; spatial],
-        padding: vec![[0, 0]; spatial],
-        input_dilation: vec![1; spatial],
-        kernel_dilation: vec![1; spatial],
-        feature_group_size: 1,
-        batch_group_size: 1,
-        input_permutation: rank.clone(),
-        kernel_permutation: rank.clone(),
-        output_permutation: rank,
-    }
-}
-
 /// As Axon asks for: channels last, kernel as spatial, input channels, output channels.
 fn channels_last(spatial: usize) -> Conv {
     let input: Vec<usize> = [0, spatial + 1].into_iter().chain(1..=spatial).collect();
     let kernel = [spatial + 1, spatial].into_iter().chain(0..spatial).collect();
-    Conv { input_permutation: input.clone(), kernel_permutation: kernel, output_permutation: input, ..plain(spatial) }
+    Conv {
+        input_permutation: input.clone(),
+        kernel_permutation: kernel,
+        output_permutation: input,
+        ..Conv::plain(spatial)
+    }
 }
 
 fn permuted(shape: &[usize], axes: &[usize]) -> Vec<usize> {
@@ -101,16 +90,16 @@ fn case(attrs: Conv, input: &[usize], kernel: &[usize]) -> Case {
 fn cases() -> Vec<Case> {
     let same = || vec![[1, 1]; 2];
     vec![
-        case(plain(1), &[2, 3, 7], &[4, 3, 3]),
-        case(plain(1), &[2, 1, 5], &[1, 1, 2]),
-        case(Conv { strides: vec![2], padding: vec![[9, 9]], ..plain(1) }, &[1, 2, 3], &[3, 2, 3]),
-        case(Conv { batch_group_size: 2, padding: vec![[1, 1]], ..plain(1) }, &[4, 1, 5], &[2, 1, 3]),
-        case(Conv { strides: vec![2], padding: vec![[2, 1]], ..plain(1) }, &[2, 3, 7], &[4, 3, 3]),
-        case(Conv { padding: vec![[-1, -2]], ..plain(1) }, &[1, 2, 8], &[3, 2, 2]),
-        case(Conv { padding: vec![[3, -1]], input_dilation: vec![3], ..plain(1) }, &[1, 2, 4], &[3, 2, 3]),
-        case(Conv { kernel_dilation: vec![2], padding: vec![[2, 2]], ..plain(1) }, &[1, 2, 6], &[3, 2, 3]),
+        case(Conv::plain(1), &[2, 3, 7], &[4, 3, 3]),
+        case(Conv::plain(1), &[2, 1, 5], &[1, 1, 2]),
+        case(Conv { strides: vec![2], padding: vec![[9, 9]], ..Conv::plain(1) }, &[1, 2, 3], &[3, 2, 3]),
+        case(Conv { batch_group_size: 2, padding: vec![[1, 1]], ..Conv::plain(1) }, &[4, 1, 5], &[2, 1, 3]),
+        case(Conv { strides: vec![2], padding: vec![[2, 1]], ..Conv::plain(1) }, &[2, 3, 7], &[4, 3, 3]),
+        case(Conv { padding: vec![[-1, -2]], ..Conv::plain(1) }, &[1, 2, 8], &[3, 2, 2]),
+        case(Conv { padding: vec![[3, -1]], input_dilation: vec![3], ..Conv::plain(1) }, &[1, 2, 4], &[3, 2, 3]),
+        case(Conv { kernel_dilation: vec![2], padding: vec![[2, 2]], ..Conv::plain(1) }, &[1, 2, 6], &[3, 2, 3]),
         case(
-            Conv { strides: vec![2], kernel_dilation: vec![2], padding: vec![[1, 3]], ..plain(1) },
+            Conv { strides: vec![2], kernel_dilation: vec![2], padding: vec![[1, 3]], ..Conv::plain(1) },
             &[2, 4, 12],
             &[2, 4, 5],
         ),
@@ -120,25 +109,29 @@ fn cases() -> Vec<Case> {
                 kernel_permutation: vec![1, 0, 2, 3],
                 output_permutation: vec![1, 0, 2, 3],
                 padding: vec![[1, 0], [0, 1]],
-                ..plain(2)
+                ..Conv::plain(2)
             },
             &[5, 2, 6, 5],
             &[5, 3, 4, 4],
         ),
-        case(plain(2), &[2, 3, 5, 6], &[4, 3, 3, 2]),
-        case(plain(2), &[2, 3, 4, 4], &[5, 3, 1, 1]),
-        case(Conv { padding: same(), ..plain(2) }, &[1, 9, 5, 5], &[2, 9, 3, 3]),
-        case(Conv { strides: vec![2, 3], padding: vec![[1, 2], [0, 1]], ..plain(2) }, &[2, 2, 6, 7], &[3, 2, 3, 3]),
+        case(Conv::plain(2), &[2, 3, 5, 6], &[4, 3, 3, 2]),
+        case(Conv::plain(2), &[2, 3, 4, 4], &[5, 3, 1, 1]),
+        case(Conv { padding: same(), ..Conv::plain(2) }, &[1, 9, 5, 5], &[2, 9, 3, 3]),
         case(
-            Conv { input_dilation: vec![2, 1], kernel_dilation: vec![1, 2], padding: same(), ..plain(2) },
+            Conv { strides: vec![2, 3], padding: vec![[1, 2], [0, 1]], ..Conv::plain(2) },
+            &[2, 2, 6, 7],
+            &[3, 2, 3, 3],
+        ),
+        case(
+            Conv { input_dilation: vec![2, 1], kernel_dilation: vec![1, 2], padding: same(), ..Conv::plain(2) },
             &[1, 2, 4, 5],
             &[3, 2, 3, 2],
         ),
-        case(Conv { feature_group_size: 2, padding: same(), ..plain(2) }, &[2, 4, 4, 4], &[6, 2, 3, 3]),
-        case(Conv { feature_group_size: 3, strides: vec![2, 1], ..plain(2) }, &[2, 3, 5, 4], &[3, 1, 3, 3]),
-        case(Conv { feature_group_size: 3, ..plain(2) }, &[1, 3, 5, 4], &[6, 1, 2, 2]),
-        case(Conv { batch_group_size: 2, ..plain(2) }, &[4, 3, 4, 4], &[4, 3, 2, 2]),
-        case(Conv { batch_group_size: 3, strides: vec![2], ..plain(1) }, &[3, 2, 6], &[6, 2, 3]),
+        case(Conv { feature_group_size: 2, padding: same(), ..Conv::plain(2) }, &[2, 4, 4, 4], &[6, 2, 3, 3]),
+        case(Conv { feature_group_size: 3, strides: vec![2, 1], ..Conv::plain(2) }, &[2, 3, 5, 4], &[3, 1, 3, 3]),
+        case(Conv { feature_group_size: 3, ..Conv::plain(2) }, &[1, 3, 5, 4], &[6, 1, 2, 2]),
+        case(Conv { batch_group_size: 2, ..Conv::plain(2) }, &[4, 3, 4, 4], &[4, 3, 2, 2]),
+        case(Conv { batch_group_size: 3, strides: vec![2], ..Conv::plain(1) }, &[3, 2, 6], &[6, 2, 3]),
         case(channels_last(1), &[2, 7, 3], &[3, 3, 4]),
         case(channels_last(2), &[2, 5, 6, 3], &[3, 3, 3, 4]),
         case(channels_last(2), &[2, 4, 4, 3], &[1, 1, 3, 5]),
@@ -155,7 +148,7 @@ fn cases() -> Vec<Case> {
                 output_permutation: vec![2, 0, 3, 1],
                 input_permutation: vec![3, 1, 0, 2],
                 kernel_permutation: vec![1, 2, 3, 0],
-                ..plain(2)
+                ..Conv::plain(2)
             },
             &[5, 2, 4, 3],
             &[2, 3, 2, 3],
@@ -166,15 +159,15 @@ fn cases() -> Vec<Case> {
                 strides: vec![2, 1, 2],
                 padding: vec![[1, 1], [0, 1], [2, 0]],
                 kernel_dilation: vec![1, 2, 1],
-                ..plain(3)
+                ..Conv::plain(3)
             },
             &[2, 2, 4, 4, 3],
             &[3, 2, 2, 2, 3],
         ),
-        case(Conv { feature_group_size: 2, ..plain(3) }, &[1, 4, 3, 3, 3], &[2, 2, 2, 2, 2]),
-        case(plain(0), &[2, 3], &[4, 3]),
+        case(Conv { feature_group_size: 2, ..Conv::plain(3) }, &[1, 4, 3, 3, 3], &[2, 2, 2, 2, 2]),
+        case(Conv::plain(0), &[2, 3], &[4, 3]),
         case(
-            Conv { padding: vec![[1, 0], [0, 0], [0, 0], [0, 1]], ..plain(4) },
+            Conv { padding: vec![[1, 0], [0, 0], [0, 0], [0, 1]], ..Conv::plain(4) },
             &[1, 2, 2, 3, 2, 2],
             &[2, 2, 2, 2, 1, 2],
         ),
@@ -198,7 +191,7 @@ fn convolves_as_the_definition_says() {
 #[test]
 fn casts_integer_operands() {
     let operands = [tensor(Type::U8, &[1, 1, 2], &[200., 3.]), tensor(Type::S32, &[1, 1, 2], &[2., -1.])];
-    assert_eq!(numbers(&run(Op::Conv(plain(1)), &operands, &ty(Type::F32, &[1, 1, 1]))), [397.]);
+    assert_eq!(numbers(&run(Op::Conv(Conv::plain(1)), &operands, &ty(Type::F32, &[1, 1, 1]))), [397.]);
 }
 
 #[test]
@@ -214,29 +207,30 @@ fn gradients_flow_through() {
 fn refuses_what_does_not_fit() {
     let (x, k) = (iota(Type::F32, &[2, 4, 5]), iota(Type::F32, &[4, 4, 3]));
     let cases = [
-        Conv { strides: vec![0], ..plain(1) },
-        Conv { strides: vec![1, 1], ..plain(1) },
-        Conv { padding: vec![], ..plain(1) },
-        Conv { padding: vec![[-3, -3]], ..plain(1) },
-        Conv { padding: vec![[i64::MAX, i64::MAX]], ..plain(1) },
-        Conv { input_dilation: vec![0], ..plain(1) },
-        Conv { input_dilation: vec![usize::MAX], ..plain(1) },
-        Conv { kernel_dilation: vec![usize::MAX], ..plain(1) },
-        Conv { kernel_dilation: vec![3], ..plain(1) },
-        Conv { feature_group_size: 2, ..plain(1) },
-        Conv { feature_group_size: 0, ..plain(1) },
-        Conv { feature_group_size: usize::MAX, batch_group_size: 2, ..plain(1) },
-        Conv { batch_group_size: 3, ..plain(1) },
-        Conv { input_permutation: vec![0, 1], ..plain(1) },
-        Conv { kernel_permutation: vec![0, 1, 1], ..plain(1) },
-        Conv { output_permutation: vec![0, 2, 1], ..plain(1) },
-        plain(2),
+        Conv { strides: vec![0], ..Conv::plain(1) },
+        Conv { strides: vec![1, 1], ..Conv::plain(1) },
+        Conv { padding: vec![], ..Conv::plain(1) },
+        Conv { padding: vec![[-3, -3]], ..Conv::plain(1) },
+        Conv { padding: vec![[i64::MAX, i64::MAX]], ..Conv::plain(1) },
+        Conv { input_dilation: vec![0], ..Conv::plain(1) },
+        Conv { input_dilation: vec![usize::MAX], ..Conv::plain(1) },
+        Conv { kernel_dilation: vec![usize::MAX], ..Conv::plain(1) },
+        Conv { kernel_dilation: vec![3], ..Conv::plain(1) },
+        Conv { feature_group_size: 2, ..Conv::plain(1) },
+        Conv { feature_group_size: 0, ..Conv::plain(1) },
+        Conv { feature_group_size: usize::MAX, batch_group_size: 2, ..Conv::plain(1) },
+        Conv { batch_group_size: 3, ..Conv::plain(1) },
+        Conv { input_permutation: vec![0, 1], ..Conv::plain(1) },
+        Conv { kernel_permutation: vec![0, 1, 1], ..Conv::plain(1) },
+        Conv { output_permutation: vec![0, 2, 1], ..Conv::plain(1) },
+        Conv::plain(2),
     ];
     for attrs in cases {
         let message = error(Op::Conv(attrs), &[x.clone(), k.clone()], &ty(Type::F32, &[2, 4, 3]));
         assert!(message.starts_with("conv: "), "{message}");
     }
     let scalars = [iota(Type::F32, &[]), iota(Type::F32, &[])];
-    let none = Conv { input_permutation: vec![], kernel_permutation: vec![], output_permutation: vec![], ..plain(0) };
+    let none =
+        Conv { input_permutation: vec![], kernel_permutation: vec![], output_permutation: vec![], ..Conv::plain(0) };
     assert!(error(Op::Conv(none), &scalars, &ty(Type::F32, &[])).starts_with("conv: "));
 }

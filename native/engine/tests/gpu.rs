@@ -285,17 +285,7 @@ fn windows() {
 fn convolutions() {
     let Some((_turn, device)) = gpu() else { return };
     let small = |shape: &[usize], seed| ops::cast(value(Type::S8, shape, seed), Type::F32).unwrap();
-    let plain = Conv {
-        strides: vec![1, 1],
-        padding: vec![[1, 1], [1, 1]],
-        input_dilation: vec![1, 1],
-        kernel_dilation: vec![1, 1],
-        feature_group_size: 1,
-        batch_group_size: 1,
-        input_permutation: vec![0, 1, 2, 3],
-        kernel_permutation: vec![0, 1, 2, 3],
-        output_permutation: vec![0, 1, 2, 3],
-    };
+    let plain = Conv { padding: vec![[1, 1]; 2], ..Conv::plain(2) };
     let inputs = [small(&[2, 4, 9, 8], 1), small(&[6, 4, 3, 3], 2)];
     same(&device, &Op::Conv(plain.clone()), &inputs, TensorType::new(Type::F32, [2, 6, 9, 8]), 4.0);
     let spread = Conv {

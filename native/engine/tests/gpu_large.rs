@@ -45,17 +45,7 @@ fn single(shape: &[usize]) -> TensorType {
 #[test]
 fn convolutions() {
     let Some(device) = gpu() else { return };
-    let plain = Conv {
-        strides: vec![1, 1],
-        padding: vec![[1, 1], [1, 1]],
-        input_dilation: vec![1, 1],
-        kernel_dilation: vec![1, 1],
-        feature_group_size: 1,
-        batch_group_size: 1,
-        input_permutation: vec![0, 1, 2, 3],
-        kernel_permutation: vec![0, 1, 2, 3],
-        output_permutation: vec![0, 1, 2, 3],
-    };
+    let plain = Conv { padding: vec![[1, 1]; 2], ..Conv::plain(2) };
     let last = vec![0, 3, 1, 2];
     let cases = [
         (plain.clone(), [2, 16, 20, 21], [24, 16, 3, 3], [2, 24, 20, 21]),

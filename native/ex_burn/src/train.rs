@@ -5,7 +5,8 @@
 //! A *step program* takes `params ++ states ++ batch` (then its captures) and answers `[loss | metrics] ++ new_states`:
 //! `loss` is a float scalar, each metric a real scalar, each new state has the type of its state. The batch tensors share
 //! the length of their first axis, which is the program's batch size. An *evaluation program* takes the same and answers
-//! `[loss | metrics]`. There is one program for each batch size: for `n` rows in batches of `b` that is `b`, and `rem(n, b)`
+//! `[loss | metrics]`. With a loss scale both take it, a scalar of `f32`, behind the states, and a step program multiplies its
+//! loss by it. With `weighted` both answer the weight of the batch behind the metrics. There is one program for each batch size: for `n` rows in batches of `b` that is `b`, and `rem(n, b)`
 //! for the short last batch. All programs answer the same number of metrics.
 //!
 //! # Functions
@@ -37,14 +38,15 @@
 //!   batch_size: pos_integer,
 //!   shuffle: boolean,             # an order for each epoch, from `seed` and the epoch's number alone
 //!   seed: 0..2**64-1,
-//!   learning_rate: float,
+//!   learning_rate: float,         # with `rates` what these are multiplied by
 //!   optimizer: {name, %{option => value}} | nil,   # with all options, see the engine's `Rule`; nil with an update program
 //!   gradients: :autodiff | :program,   # by autodiff, or answered by step programs after the new states
 //!   checkpointing: :off | :balanced | {:every, pos_integer},   # what autodiff keeps for the backward pass
 //!   clip_value: float | nil,      # bound of every element of a gradient
 //!   clip_norm: float | nil,       # bound of the norm of all gradients together, once they are clipped
 //!   weight_decay: float,          # share of each parameter that is added to its gradient
-//!   accumulate: pos_integer,      # batches that make a step; their gradients are averaged over all rows
+//!   weighted: boolean,            # whether programs answer the weight of a batch; else it is the number of its rows
+//!   accumulate: pos_integer,      # batches that make a step; their gradients are averaged by the weights of the batches
 //!   skip_non_finite: boolean,     # leaves batches out whose loss or gradient is not finite
 //!   pause_every: pos_integer | nil,    # batches of an epoch between two :pause events
 //!   progress: boolean             # whether :progress events are sent
@@ -58,7 +60,9 @@
 //!   validation: [tensor] | nil,
 //!   update: executable | nil,     # an optimizer as a program: params ++ gradients ++ state -> params ++ state
 //!   optimizer_state: {count, slots} | nil   # from train_optimizer_state; nil starts afresh; of an update program {0, [state]}
-//!   means: means | nil            # of a :pause event: the first epoch goes on behind it; a run that is fed gets what follows
+//!   means: means | nil,           # of a :pause event: the first epoch goes on behind it; a run that is fed gets what follows
+//!   rates: [float],               # of each of the optimizer's steps from its first one, the last one of all later ones, or []
+//!   loss_scale: {factor, good_steps, interval | nil} | nil   # from train_loss_scale; with an interval it changes, see `LossScale`
 //! }
 //! ```
 //!
@@ -102,6 +106,12 @@
 //! none, or the trace; adam: mu and nu), with one tensor for each parameter; of an update program, one list with its state. Memory is shared, not copied, until the next step.
 //!
 //! ```text
+//! train_loss_scale(handle) -> {factor :: float, good_steps :: non_neg_integer, interval | nil} | nil
+//! ```
+//!
+//! What losses are multiplied by, as of the last good step.
+//!
+//! ```text
 //! train_failure(handle) -> {epoch, step, [tensor]} | nil
 //! ```
 //!
@@ -114,8 +124,8 @@
 //! ```text
 //! {:progress, %{epoch: n, step: n, steps: n | nil, loss: number, metrics: [number], samples_per_second: number}}
 //! {:epoch, %{epoch: n, loss: number, metrics: [number], val_loss: number | nil, val_metrics: [number] | nil,
-//!            learning_rate: float, seconds: float, steps: n, samples: n, skipped: n}}
-//! {:pause, %{epoch: n, means: %{sums: [bits], samples: n, batches: n, skipped: n}}}
+//!            learning_rate: float, updates: n, seconds: float, steps: n, samples: n, skipped: n}}
+//! {:pause, %{epoch: n, means: %{sums: [bits], weight: bits, samples: n, batches: n, skipped: n}}}
 //! {:call, n}
 //! {:want_batches, n}
 //! {:done, :finished | :halted | :stopped}
@@ -274,6 +284,12 @@ fn train_parameters(handle: ResourceArc<Handle>) -> Result<(Tensors, Tensors), N
         let (params, states) = handle.0.parameters();
         Ok((resources(params), resources(states)))
     })
+}
+
+/// What losses are multiplied by.
+#[rustler::nif]
+fn train_loss_scale(handle: ResourceArc<Handle>) -> Result<Option<(f64, u64, Option<u64>)>, NifError> {
+    guard(OP, || Ok(handle.0.loss_scale().map(|scale| (scale.factor, scale.good, scale.interval))))
 }
 
 /// The optimizer's memory; waits while an update is applied.

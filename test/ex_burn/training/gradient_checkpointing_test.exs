@@ -26,6 +26,9 @@ defmodule ExBurn.Training.GradientCheckpointingTest do
          |> Axon.relu()
          |> Axon.max_pool(kernel_size: 2), {3, 6, 6, 2}},
       lstm: {input({3, 4, 2}) |> Axon.lstm(3) |> elem(0), {3, 4, 2}},
+      # Of 11 iterations those are kept that lie between segments of 4.
+      recurrent:
+        {input({2, 11, 2}) |> Axon.lstm(3) |> elem(0) |> Axon.gru(2) |> elem(0), {2, 11, 2}},
       attention: {attention(input({2, 4, 3})), {2, 4, 3}},
       residual:
         {input({4, 3})
@@ -49,7 +52,7 @@ defmodule ExBurn.Training.GradientCheckpointingTest do
     |> Model.compile([loss: :mse, optimizer: :adam, learning_rate: 0.02, seed: 3] ++ opts)
   end
 
-  for name <- [:mlp, :cnn, :lstm, :attention, :residual] do
+  for name <- [:mlp, :cnn, :lstm, :recurrent, :attention, :residual] do
     test "#{name}: gradients are those of the whole" do
       {axon, shape} = cases()[unquote(name)]
       {model, x} = {model(axon), GradientCases.random(shape, 1)}

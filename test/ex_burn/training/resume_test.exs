@@ -79,6 +79,18 @@ defmodule ExBurn.Training.ResumeTest do
     assert_resumes(data(), dir, 2, more, names)
   end
 
+  test "with a learning rate for each step, a loss scale, and weights", %{tmp_dir: dir} do
+    more = [
+      accumulate_gradients: 3,
+      lr_schedule: {:steps, {:warmup, 3, {:cosine, 0.05, 0.001}}},
+      loss_scale: {:dynamic, interval: 2}
+    ]
+
+    names = for epochs <- 0..2, batches <- [3, 6], do: {epochs, batches}
+    {x, y} = data()
+    assert_resumes({x, y, Nx.iota({26})}, dir, 2, more, names)
+  end
+
   test "with a metric and batches left out that are not finite", %{tmp_dir: dir} do
     {x, y} = Enum.at(batches(), 1)
     bad = {Nx.multiply(x, Nx.Constants.nan(:f32)), y}

@@ -17,6 +17,73 @@ defmodule ExBurn.Training.StepOptionsTest do
   defp x, do: GradientCases.random({8, 3}, 3)
   defp y, do: Nx.tensor([0, 1, 1, 0, 1, 0, 0, 1])
 
+  # Whether batches that make one step make that of all rows as one batch: their weights differ, the first one has none.
+  test "gradients of weighted batches are those of all rows at once" do
+    rows = Nx.tensor([0, 0, 1, 0, 3, 0.5, 2, 4])
+    parts = [batch_size: 2, accumulate_gradients: 4] ++ @quiet
+
+    for data <- [{x(), y(), rows}, {x(), y()}], more <- [[], [class_weights: [0.25, 4]]] do
+      {whole, history} =
+        Training.fit_with_progress(model(), data, [batch_size: 8] ++ more ++ @quiet)
+
+      {summed, all} = Training.fit_with_progress(model(), data, more ++ parts)
+      assert_alike(summed, whole)
+      for {a, b} <- Enum.zip(all, history), do: assert_in_delta(a.loss, b.loss, 1.0e-6)
+    end
+
+    # Each batch has a mean of its own otherwise.
+    {single, _} =
+      Training.fit_with_progress(model(), {x(), y(), rows}, parts ++ [class_weights: nil])
+
+    {plain, _} = Training.fit_with_progress(model(), {x(), y()}, parts)
+    assert_raise ExUnit.AssertionError, fn -> assert_alike(single, plain) end
+  end
+
+  test "weights of rows that are sequences count in all places" do
+    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(4) |> Axon.reshape({:batch, 2, 2})
+
+    model =
+      Model.compile(axon, loss: :cross_entropy, optimizer: :sgd, learning_rate: 0.1, seed: 4)
+
+    y = Nx.tensor([[0, 1], [1, 1], [1, 0], [0, 0], [1, 0], [0, 1], [0, 0], [1, 1]])
+    data = {x(), y, Nx.tensor([1, 2, 0, 5, 1, 1, 3, 0])}
+    opts = [class_weights: [1, 3]] ++ @quiet
+    whole = Training.fit(model, data, [batch_size: 8] ++ opts)
+
+    assert_alike(
+      Training.fit(model, data, [batch_size: 3, accumulate_gradients: 3] ++ opts),
+      whole
+    )
+  end
+
+  test "batches that are enumerated may have weights or not, and all may be 0" do
+    batch = fn i, weights -> {x()[i..(i + 3)], y()[i..(i + 3)], weights} end
+    {x, y, _} = batch.(4, nil)
+    parts = [batch.(0, Nx.tensor([2, 0, 0, 2])), {x, y}]
+    data = {x(), y(), Nx.tensor([2, 0, 0, 2, 1, 1, 1, 1])}
+    whole = Training.fit(model(), data, [batch_size: 8] ++ @quiet)
+    assert_alike(Training.fit(model(), parts, [accumulate_gradients: 2] ++ @quiet), whole)
+
+    still = {x(), y(), Nx.broadcast(0, {8})}
+    opts = [batch_size: 4, accumulate_gradients: 2] ++ @quiet
+    {same, history} = Training.fit_with_progress(model(), still, opts)
+    assert_alike(same, model())
+    assert Enum.all?(history, &(&1.loss == 0.0))
+  end
+
+  test "an evaluation does not depend on the batches" do
+    data = {x(), y(), Nx.tensor([0, 0, 1, 0, 3, 0.5, 2, 4])}
+    opts = [class_weights: [0.25, 4]]
+    whole = Training.evaluate(model(), data, [batch_size: 8] ++ opts)
+    parts = Training.evaluate(model(), data, [batch_size: 3] ++ opts)
+    assert_in_delta whole.loss, parts.loss, 1.0e-6
+  end
+
+  defp assert_alike(a, b) do
+    for {{path, got}, {path, want}} <- Enum.zip(a.parameters, b.parameters),
+        do: assert_close(got, want)
+  end
+
   test "rows with a weight of 0 are not there, others count as often" do
     weights = Nx.tensor([2, 1, 1, 0, 1, 1, 0, 1])
     order = Nx.tensor([0, 0, 1, 2, 4, 5, 7])

@@ -8,7 +8,7 @@ defmodule ExBurn.Training.Checkpoint.Settings do
   alias ExBurn.Training.Optimizer
 
   @compared ~w(batch_size shuffle seed accumulate_gradients clip_norm clip_value weight_decay class_weights nan gradients
-    gradient_checkpointing lr_schedule)a
+    gradient_checkpointing lr_schedule loss_scale)a
 
   @doc """
   Settings by name, as text.
@@ -32,6 +32,8 @@ defmodule ExBurn.Training.Checkpoint.Settings do
     Map.new(settings, fn {name, value} -> {Atom.to_string(name), text(value)} end)
   end
 
+  defp text({:steps, schedule}), do: "{:steps, #{text(schedule)}}"
+  defp text({:steps, count, schedule}), do: "{:steps, #{count}, #{text(schedule)}}"
   defp text({:warmup, epochs, schedule}), do: "{:warmup, #{epochs}, #{text(schedule)}}"
   # Functions have no text that could be compared with another VM's.
   defp text(function) when is_function(function), do: "a function"

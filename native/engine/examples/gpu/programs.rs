@@ -114,17 +114,7 @@ pub(crate) fn product(n: usize) -> Program {
 }
 
 pub(crate) fn convolution() -> Program {
-    let conv = Conv {
-        strides: vec![1, 1],
-        padding: vec![[1, 1], [1, 1]],
-        input_dilation: vec![1, 1],
-        kernel_dilation: vec![1, 1],
-        feature_group_size: 1,
-        batch_group_size: 1,
-        input_permutation: vec![0, 1, 2, 3],
-        kernel_permutation: vec![0, 1, 2, 3],
-        output_permutation: vec![0, 1, 2, 3],
-    };
+    let conv = Conv { padding: vec![[1, 1]; 2], ..Conv::plain(2) };
     one(Op::Conv(conv), &[&[8, 64, 56, 56], &[64, 64, 3, 3]], &[8, 64, 56, 56])
 }
 

@@ -253,6 +253,24 @@ pub struct Conv {
     pub output_permutation: Vec<usize>,
 }
 
+impl Conv {
+    /// Nx's defaults for so many spatial axes: channels first, no padding, steps of 1, one group.
+    pub fn plain(spatial: usize) -> Self {
+        let order: Vec<usize> = (0..spatial + 2).collect();
+        Self {
+            strides: vec![1; spatial],
+            padding: vec![[0, 0]; spatial],
+            input_dilation: vec![1; spatial],
+            kernel_dilation: vec![1; spatial],
+            feature_group_size: 1,
+            batch_group_size: 1,
+            input_permutation: order.clone(),
+            kernel_permutation: order.clone(),
+            output_permutation: order,
+        }
+    }
+}
+
 /// A reduction over axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reduce {

@@ -1,15 +1,15 @@
 //! A backward pass that computes again instead of keeping: the program runs without a tape, and only what lies between its
-//! segments is kept. On the way back each segment runs again, with a tape of its own.
+//! segments is kept. On the way back each segment runs again, with a tape of its own. A loop is cut between its iterations.
 
 use std::time::Instant;
 
 use burn_backend::AutodiffBackend;
-use burn_backend::ops::FloatTensorOps;
 use burn_dispatch::{Dispatch, DispatchTensor};
 use serde::Deserialize;
 
 use super::cuts::{balanced, every, last_reads};
 use super::gradient::{Pass, expect_parameters, expect_type, is_tracked, scalar_loss, track};
+use super::looped::{Loop, Trace, add};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::{Executable, Plan, replay};
@@ -40,7 +40,13 @@ pub(super) struct Checkpointed {
     outputs: Vec<usize>,
     /// How many values the whole program has.
     values: usize,
-    segments: Vec<Segment>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Segment(Segment),
+    Loop(Loop),
 }
 
 /// Instructions that follow one another. Values are numbered as in the whole program.
@@ -55,10 +61,12 @@ struct Segment {
 }
 
 /// Values of the whole program, and gradients of the loss by them.
-struct Run<'a> {
-    values: Vec<Option<Value>>,
-    gradients: Vec<Option<Value>>,
-    device: &'a Device,
+pub(super) struct Run<'a> {
+    pub(super) values: Vec<Option<Value>>,
+    pub(super) gradients: Vec<Option<Value>>,
+    /// Of loops that are done, the last one last.
+    pub(super) traces: Vec<Trace>,
+    pub(super) device: &'a Device,
 }
 
 impl Checkpointed {
@@ -72,7 +80,8 @@ impl Checkpointed {
             Checkpointing::Every(0) => return Err(Error::invalid("fit", "segments of 0 operations; take at least 1")),
             Checkpointing::Every(count) => every(program.instructions.len(), count),
         };
-        if ends.len() < 2 {
+        let parts = parts(program, params, &ends)?;
+        if let [Part::Segment(_)] | [] = &parts[..] {
             return Ok(None);
         }
         Ok(Some(Self {
@@ -81,7 +90,7 @@ impl Checkpointed {
             captures: executable.captures().to_vec(),
             outputs: program.outputs.clone(),
             values: program.value_types().len(),
-            segments: segments(program, params, &ends)?,
+            parts,
         }))
     }
 
@@ -90,12 +99,12 @@ impl Checkpointed {
         self.check(&inputs)?;
         let start = Instant::now();
         let mut run = self.run(inputs, device);
-        self.segments.iter().try_for_each(|segment| segment.forth(&mut run))?;
-        let outputs = self.outputs.iter().map(|&id| value(&run.values, id)).collect::<Result<Vec<_>>>()?;
+        self.parts.iter().try_for_each(|part| part.forth(&mut run))?;
+        let outputs = self.outputs.iter().map(|&id| run.value(id)).collect::<Result<Vec<_>>>()?;
         let one = Value::full(&scalar_loss(&outputs)?.ty(), 1.0, device)?;
         run.gradients[self.outputs[0]] = Some(one);
         let forward = start.elapsed();
-        self.segments.iter().rev().try_for_each(|segment| segment.back(&mut run))?;
+        self.parts.iter().rev().try_for_each(|part| part.back(&mut run))?;
         let gradient = |(ty, gradient): (_, Option<Value>)| match gradient {
             Some(gradient) => expect_type(gradient, ty),
             None => Value::full(ty, 0.0, device),
@@ -116,18 +125,34 @@ impl Checkpointed {
         inputs.extend_from_slice(&self.captures);
         let mut values: Vec<Option<Value>> = inputs.into_iter().map(Some).collect();
         values.resize(self.values, None);
-        Run { values, gradients: vec![None; self.values], device }
+        Run { values, gradients: vec![None; self.values], traces: vec![], device }
+    }
+}
+
+impl Part {
+    fn forth(&self, run: &mut Run<'_>) -> Result<()> {
+        match self {
+            Self::Segment(segment) => segment.forth(run),
+            Self::Loop(part) => part.forth(run),
+        }
+    }
+
+    fn back(&self, run: &mut Run<'_>) -> Result<()> {
+        match self {
+            Self::Segment(segment) => segment.back(run),
+            Self::Loop(part) => part.back(run),
+        }
     }
 }
 
 impl Segment {
-    fn operands(&self, values: &[Option<Value>]) -> Result<Vec<Value>> {
-        self.reads.iter().map(|&id| value(values, id)).collect()
+    fn operands(&self, run: &Run<'_>) -> Result<Vec<Value>> {
+        self.reads.iter().map(|&id| run.value(id)).collect()
     }
 
     /// Runs and leaves what is read behind it.
     fn forth(&self, run: &mut Run<'_>) -> Result<()> {
-        let results = self.plan.run(self.operands(&run.values)?, run.device)?;
+        let results = self.plan.run(self.operands(run)?, run.device)?;
         self.writes.iter().zip(results).for_each(|(&id, value)| run.values[id] = Some(value));
         Ok(())
     }
@@ -135,7 +160,7 @@ impl Segment {
     /// Runs again, and hands the gradients of what it writes on to what it reads.
     fn back(&self, run: &mut Run<'_>) -> Result<()> {
         if self.writes.iter().any(|&id| run.gradients[id].is_some()) {
-            let mut operands = self.operands(&run.values)?;
+            let mut operands = self.operands(run)?;
             let leaves = self.leaves(&mut operands)?;
             let results = replay(|| self.plan.run(operands, run.device))?;
             let upstream = self.writes.iter().zip(results);
@@ -159,44 +184,56 @@ impl Segment {
 }
 
 impl Run<'_> {
+    pub(super) fn value(&self, id: usize) -> Result<Value> {
+        let lost = || Error::invalid("program", format!("value {id} was freed before its last use"));
+        self.values[id].clone().ok_or_else(lost)
+    }
+
     /// Goes back from `root` and adds what arrives at the leaves.
     fn collect(&mut self, root: DispatchTensor, leaves: Vec<(usize, DispatchTensor)>) {
         let mut all = Dispatch::backward(root);
         for (id, leaf) in leaves {
-            let Some(part) = Dispatch::grad_remove(&leaf, &mut all) else { continue };
-            let dtype = match &self.values[id] {
-                Some(value) => value.dtype(),
-                None => continue,
-            };
-            let sum = match self.gradients[id].take() {
-                Some(sum) => Dispatch::float_add(sum.into_tensor(), part),
-                None => part,
-            };
-            self.gradients[id] = Some(Value::new(dtype, sum));
+            let Some(value) = &self.values[id] else { continue };
+            let part = Dispatch::grad_remove(&leaf, &mut all).map(|part| Value::new(value.dtype(), part));
+            add(&mut self.gradients[id], part);
         }
     }
 }
 
-fn value(values: &[Option<Value>], id: usize) -> Result<Value> {
-    let lost = || Error::invalid("program", format!("value {id} was freed before its last use"));
-    values[id].clone().ok_or_else(lost)
-}
-
-fn segments(program: &Program, params: usize, ends: &[usize]) -> Result<Vec<Segment>> {
-    let (varied, last) = (varied(program, params), last_reads(program));
-    let mut first = program.inputs.len();
-    let starts = [0].into_iter().chain(ends.iter().copied());
-    let cut = |(start, &end): (usize, &usize)| {
-        let segment = segment(program, start..end, first, &last)?;
-        first += program.instructions[start..end].iter().map(|i| i.outputs.len()).sum::<usize>();
-        let of_parameters = (0..segment.reads.len()).filter(|&at| varied[segment.reads[at]]).collect();
-        Ok(Segment { varied: of_parameters, ..segment })
-    };
-    starts.zip(ends).map(cut).collect()
+/// The program cut at `ends` and around loops.
+fn parts(program: &Program, params: usize, ends: &[usize]) -> Result<Vec<Part>> {
+    let inputs = (0..program.inputs.len()).map(|id| id < params).collect::<Vec<_>>();
+    let (varied, last) = (varied(program, &inputs), last_reads(program));
+    let (mut parts, mut first, mut start) = (vec![], program.inputs.len(), 0);
+    let mut next = first;
+    for (number, instruction) in program.instructions.iter().enumerate() {
+        let found = Loop::new(instruction, next, &varied)?;
+        next += instruction.outputs.len();
+        let behind = number + 1;
+        let end = if found.is_some() { number } else { behind };
+        if end > start && (found.is_some() || ends.contains(&behind)) {
+            parts.push(Part::Segment(segment(program, start..end, first, &last, &varied)?));
+            start = end;
+        }
+        if let Some(found) = found {
+            parts.push(Part::Loop(found));
+            start = behind;
+        }
+        if start == behind {
+            first = next;
+        }
+    }
+    Ok(parts)
 }
 
 /// The instructions of `range`, whose first result is the value `first`.
-fn segment(program: &Program, range: std::ops::Range<usize>, first: usize, last: &[Option<usize>]) -> Result<Segment> {
+fn segment(
+    program: &Program,
+    range: std::ops::Range<usize>,
+    first: usize,
+    last: &[Option<usize>],
+    of_parameters: &[bool],
+) -> Result<Segment> {
     let mut instructions = program.instructions[range.clone()].to_vec();
     let reads = reads(&instructions, first);
     let count = instructions.iter().map(|i| i.outputs.len()).sum::<usize>();
@@ -211,7 +248,8 @@ fn segment(program: &Program, range: std::ops::Range<usize>, first: usize, last:
     let inputs = reads.iter().map(|&id| types[id].clone()).collect();
     let outputs = writes.iter().map(|&id| local(id)).collect();
     let plan = Plan::new(&Program { inputs, instructions, outputs })?;
-    Ok(Segment { plan, reads, varied: vec![], writes })
+    let varied = (0..reads.len()).filter(|&at| of_parameters[reads[at]]).collect();
+    Ok(Segment { plan, reads, varied, writes })
 }
 
 /// What the instructions read of the values before `first`, in order.
@@ -222,9 +260,9 @@ fn reads(instructions: &[Instruction], first: usize) -> Vec<usize> {
     reads
 }
 
-/// For each value whether it may depend on a parameter in a way that has a gradient.
-fn varied(program: &Program, params: usize) -> Vec<bool> {
-    let mut varied: Vec<bool> = (0..program.inputs.len()).map(|id| id < params).collect();
+/// For each value whether it may depend, in a way that has a gradient, on one of those inputs that `inputs` names.
+pub(super) fn varied(program: &Program, inputs: &[bool]) -> Vec<bool> {
+    let mut varied = inputs.to_vec();
     for instruction in &program.instructions {
         let reads = instruction.inputs.iter().any(|&id| varied[id]);
         varied.extend(instruction.outputs.iter().map(|ty| reads && ty.dtype.is_float()));

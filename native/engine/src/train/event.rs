@@ -45,7 +45,7 @@ pub struct Progress {
     pub samples_per_second: f64,
 }
 
-/// Means over an epoch, weighted by batch size.
+/// Means over an epoch: of the loss by the weights of batches, of the metrics by their rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochReport {
     /// Epoch, from 1.
@@ -56,11 +56,13 @@ pub struct EpochReport {
     pub metrics: Vec<f64>,
     /// Mean loss and metrics over the validation rows.
     pub validation: Option<(f64, Vec<f64>)>,
-    /// Learning rate of the epoch.
+    /// Learning rate of the last step.
     pub learning_rate: f64,
+    /// Steps of the optimizer since its memory began.
+    pub updates: u64,
     /// Duration, validation included.
     pub seconds: f64,
-    /// Steps done.
+    /// Batches that count.
     pub steps: usize,
     /// Rows seen.
     pub samples: usize,

@@ -11,6 +11,7 @@ use super::means::Means;
 use super::model::Model;
 use super::optimizer::{Adam, Clip, Optimizer, OptimizerState, Rule};
 use super::passes::device_of;
+use super::scaling::{LossScale, Scaling};
 use crate::error::{Error, Result};
 use crate::exec::Executable;
 use crate::types::TensorType;
@@ -40,7 +41,7 @@ pub struct Config {
     pub shuffle: bool,
     /// Seed of the orders.
     pub seed: u64,
-    /// Learning rate, until an answer changes it.
+    /// Learning rate, until an answer changes it; with rates by steps what these are multiplied by.
     pub learning_rate: f64,
     /// The optimizer; `None` when the job has an update program.
     pub optimizer: Option<Rule>,
@@ -54,6 +55,8 @@ pub struct Config {
     pub clip_norm: Option<f64>,
     /// Share of each parameter that is added to its gradient.
     pub weight_decay: f64,
+    /// Whether programs answer the weight of a batch behind loss and metrics; else a batch counts as many times as it has rows.
+    pub weighted: bool,
     /// Batches whose gradients make one step; the last step of an epoch takes what is left.
     pub accumulate: usize,
     /// Whether a batch whose loss or gradient is not finite is left out; else it ends the run.
@@ -81,6 +84,7 @@ impl Default for Config {
             clip_value: None,
             clip_norm: None,
             weight_decay: 0.0,
+            weighted: false,
             accumulate: 1,
             skip_non_finite: false,
             pause_every: None,
@@ -92,7 +96,8 @@ impl Default for Config {
 /// What to train, and on what.
 ///
 /// A *step program* takes `params ++ states ++ batch` and answers `[loss | metrics] ++ new states`; an *evaluation program*
-/// takes the same and answers `[loss | metrics]`. The length of the batch tensors' first axis is the batch size: there is
+/// takes the same and answers `[loss | metrics]`. With a loss scale both take it behind the states, and a step program's loss is
+/// multiplied by it. Programs that know weights answer that of the batch as the last scalar. The length of the batch tensors' first axis is the batch size: there is
 /// one program for each size that occurs, the one of the short last batch among them.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
@@ -114,6 +119,10 @@ pub struct Job {
     pub optimizer_state: Option<OptimizerState>,
     /// Where in the first epoch a resumed run goes on; batches that are fed are those that follow.
     pub means: Option<Means>,
+    /// Learning rates of the optimizer's steps, the last one of all that follow; empty where they don't depend on the step.
+    pub rates: Vec<f64>,
+    /// What losses are multiplied by.
+    pub loss_scale: Option<LossScale>,
 }
 
 /// Types of the parameters and the states, which every program takes first.
@@ -121,7 +130,10 @@ pub struct Job {
 pub(super) struct Signature {
     params: Vec<TensorType>,
     states: Vec<TensorType>,
+    /// The type of the loss scale where programs take it.
+    scale: Option<TensorType>,
     gradients: Gradients,
+    weighted: bool,
 }
 
 /// Rows with a program for each size of batch that they are cut into.
@@ -139,6 +151,7 @@ pub(super) struct Checked {
     pub(super) data: Option<Rows>,
     pub(super) validation: Option<Rows>,
     pub(super) means: Option<Means>,
+    pub(super) rates: Vec<f64>,
 }
 
 impl Config {
@@ -177,7 +190,14 @@ impl Job {
             return Err(Error::invalid("fit", reason));
         }
         let states = self.states.into_iter().map(|state| state.to_device(&device)).collect::<Result<Vec<_>>>()?;
-        let signature = Signature { params: types(&params), states: types(&states), gradients: config.gradients };
+        self.rates.iter().try_for_each(|&rate| check_learning_rate(rate))?;
+        let signature = Signature {
+            params: types(&params),
+            states: types(&states),
+            scale: self.loss_scale.map(|_| Scaling::ty()),
+            gradients: config.gradients,
+            weighted: config.weighted,
+        };
         let rows = |name, tensors: Option<Vec<Value>>, programs: &[_], answers: &[_]| match tensors {
             Some(tensors) => signature.rows(name, tensors, programs, config.batch_size, answers).map(Some),
             None => Ok(None),
@@ -186,7 +206,8 @@ impl Job {
         let validation = rows("validation data", self.validation, &self.evaluations, &[])?;
         let optimizer = optimizer(config.optimizer, self.update, &params, self.optimizer_state)?;
         let model = Model::new(params, states, optimizer, config.clip(), config.accumulate, device)?;
-        Ok(Checked { model, data, validation, means: self.means, signature })
+        let model = model.scaled(self.loss_scale)?;
+        Ok(Checked { model, data, validation, means: self.means, rates: self.rates, signature })
     }
 }
 
@@ -244,30 +265,36 @@ impl Signature {
         [&self.states, gradients].concat()
     }
 
+    /// What programs take before the batch.
+    fn before(&self) -> impl Iterator<Item = &TensorType> {
+        self.params.iter().chain(&self.states).chain(&self.scale)
+    }
+
     fn batch_size(&self, program: &Executable) -> Result<usize> {
-        let batch = program.input_types().get(self.params.len() + self.states.len()..).unwrap_or_default();
+        let batch = program.input_types().get(self.before().count()..).unwrap_or_default();
         leading("batch of a program", batch)
     }
 
-    /// Whether `program` takes parameters, states and `batch` and answers scalars and then `more`.
+    /// Whether `program` takes what comes before and `batch` and answers scalars and then `more`.
     fn check(&self, program: &Executable, batch: &[TensorType], more: &[TensorType]) -> Result<()> {
-        let wanted: Vec<&TensorType> = self.params.iter().chain(&self.states).chain(batch).collect();
+        let wanted: Vec<&TensorType> = self.before().chain(batch).collect();
         let taken = program.input_types();
         let reason = format!("a program takes {} inputs, given are {}", taken.len(), wanted.len());
         expect(taken.len() == wanted.len(), reason)?;
         if let Some((expected, got)) = taken.iter().zip(wanted).find(|(taken, wanted)| taken != wanted) {
             return Err(Error::Mismatch { op: "fit".into(), expected: expected.clone(), got: got.clone() });
         }
-        check_outputs(&program.program().output_types(), more)
+        check_outputs(&program.program().output_types(), more, self.weighted)
     }
 }
 
-fn check_outputs(outputs: &[TensorType], more: &[TensorType]) -> Result<()> {
+fn check_outputs(outputs: &[TensorType], more: &[TensorType], weighted: bool) -> Result<()> {
     let scalars = outputs.len().saturating_sub(more.len());
     let (scalars, rest) = outputs.split_at(scalars);
     let scalar = |ty: &TensorType| ty.shape.is_empty() && (ty.dtype.is_float() || ty.dtype.is_int());
     let loss = scalars.first().is_some_and(|loss| loss.dtype.is_float());
-    if loss && scalars.iter().all(scalar) && rest == more {
+    let enough = scalars.len() > usize::from(weighted);
+    if loss && enough && scalars.iter().all(scalar) && rest == more {
         return Ok(());
     }
     let list = |types: &[TensorType]| types.iter().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ");
@@ -282,6 +309,6 @@ fn types(values: &[Value]) -> Vec<TensorType> {
     values.iter().map(Value::ty).collect()
 }
 
-fn expect(holds: bool, reason: impl std::fmt::Display) -> Result<()> {
+pub(super) fn expect(holds: bool, reason: impl std::fmt::Display) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::invalid("fit", reason)) }
 }

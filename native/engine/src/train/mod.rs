@@ -8,6 +8,7 @@ mod event;
 mod finite;
 mod gradient;
 mod job;
+mod looped;
 mod means;
 mod model;
 mod optimizer;
@@ -15,7 +16,10 @@ mod pace;
 mod passes;
 mod profile;
 mod run;
+mod scaling;
 mod session;
+mod step;
+mod sum;
 
 pub use checkpointed::Checkpointing;
 pub use control::{Answer, Failure};
@@ -29,4 +33,5 @@ pub use optimizer::{
 };
 pub use passes::checkpointed;
 pub use profile::profile;
+pub use scaling::LossScale;
 pub use session::Session;

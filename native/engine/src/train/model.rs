@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::finite::{Found, Seen};
-use super::optimizer::{Clip, Optimizer, OptimizerState, Prepare, adding, blend, number};
+use super::optimizer::{Clip, Optimizer, OptimizerState, Prepare, adding};
+use super::scaling::{LossScale, Scaling};
+use super::sum::{Share, Sum};
 use crate::device::Device;
 use crate::error::Result;
 use crate::exec::Executable;
@@ -25,15 +27,8 @@ pub(super) struct Model {
     device: Device,
     /// Adds gradients up where they are not in the CPU's memory.
     adder: Option<Arc<Executable>>,
-}
-
-/// Gradients of some batches, each weighted by the rows of its batch over those of the first one.
-#[derive(Clone, Debug, Default)]
-struct Sum {
-    gradients: Vec<Value>,
-    batches: usize,
-    first: usize,
-    rows: usize,
+    /// What step programs multiply the loss by, where they do.
+    scaling: Option<Scaling>,
 }
 
 /// What a batch makes of a model on a GPU, before it is known whether its loss and gradients are good.
@@ -59,7 +54,50 @@ impl Model {
             let types: Vec<TensorType> = params.iter().map(Value::ty).collect();
             adder = Some(Arc::new(Executable::optimised(&adding(&types), vec![], &[])?));
         }
-        Ok(Self { params, states, optimizer, clip, accumulate, sum: Sum::default(), before, device, adder })
+        Ok(Self {
+            params,
+            states,
+            optimizer,
+            clip,
+            accumulate,
+            sum: Sum::default(),
+            before,
+            device,
+            adder,
+            scaling: None,
+        })
+    }
+
+    /// This with programs that take a loss scale behind the states.
+    pub(super) fn scaled(mut self, scale: Option<LossScale>) -> Result<Self> {
+        self.scaling = scale.map(|scale| Scaling::new(scale, &self.device)).transpose()?;
+        Ok(self)
+    }
+
+    /// What programs take before the batch.
+    pub(super) fn inputs(&self) -> Vec<Value> {
+        let factor = self.scaling.as_ref().map(Scaling::factor);
+        self.params.iter().chain(&self.states).chain(factor).cloned().collect()
+    }
+
+    /// How many parameters and states there are.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.params.len(), self.states.len())
+    }
+
+    pub(super) fn loss_scale(&self) -> Option<LossScale> {
+        self.scaling.as_ref().map(Scaling::state)
+    }
+
+    /// What losses are multiplied by.
+    pub(super) fn factor(&self) -> f64 {
+        self.loss_scale().map_or(1.0, |scale| scale.factor)
+    }
+
+    /// A batch has a gradient that is not finite. Whether that is because its loss was scaled too much, which it is less from now
+    /// on.
+    pub(super) fn overflowed(&mut self) -> Result<bool> {
+        self.scaling.as_mut().map_or(Ok(false), Scaling::overflowed)
     }
 
     /// Where everything is.
@@ -67,27 +105,27 @@ impl Model {
         &self.device
     }
 
-    /// Takes the `gradients` and the new `states` of a batch, and a step when there are enough of them.
+    /// Takes the `gradients` and the new `states` of a batch of this `weight`, and a step when there are enough of them.
     pub(super) fn add(
         &mut self,
         gradients: Vec<Value>,
         states: Vec<Value>,
-        rows: usize,
+        weight: f64,
         learning_rate: f64,
     ) -> Result<()> {
-        if let Some(ahead) = self.ahead(&gradients, rows, learning_rate)? {
-            self.accept(ahead, states);
-            return Ok(());
+        if let Some(ahead) = self.ahead(&gradients, weight, learning_rate)? {
+            return self.accept(ahead, states);
         }
         self.before.1 = std::mem::replace(&mut self.states, states);
-        self.sum.add(gradients, rows)?;
+        self.sum.add(gradients, Share { weight, factor: self.factor() })?;
         if self.sum.batches < self.accumulate { Ok(()) } else { self.step(learning_rate) }
     }
 
     /// What [`add`](Self::add) would make of a batch; `None` on the CPU, where memory is used again instead.
-    pub(super) fn ahead(&mut self, gradients: &[Value], rows: usize, learning_rate: f64) -> Result<Option<Ahead>> {
+    pub(super) fn ahead(&mut self, gradients: &[Value], weight: f64, learning_rate: f64) -> Result<Option<Ahead>> {
         let Some(adder) = &self.adder else { return Ok(None) };
-        let sum = self.sum.with(gradients, rows, adder, &self.device)?;
+        let share = Share { weight, factor: self.factor() };
+        let sum = self.sum.with(gradients, share, adder, &self.device)?;
         if sum.batches < self.accumulate {
             return Ok(Some(Ahead { sum, moved: None }));
         }
@@ -97,17 +135,21 @@ impl Model {
     }
 
     /// Takes what a batch made, and its new states.
-    pub(super) fn accept(&mut self, Ahead { sum, moved }: Ahead, states: Vec<Value>) {
+    pub(super) fn accept(&mut self, Ahead { sum, moved }: Ahead, states: Vec<Value>) -> Result<()> {
         self.before.1 = std::mem::replace(&mut self.states, states);
         self.sum = sum;
-        self.move_on(moved);
+        self.move_on(moved)
     }
 
-    fn move_on(&mut self, moved: Option<(Vec<Value>, OptimizerState)>) {
-        if let Some((params, state)) = moved {
-            self.before.0 = std::mem::replace(&mut self.params, params);
-            self.optimizer.accept(state);
-        }
+    fn move_on(&mut self, moved: Option<(Vec<Value>, OptimizerState)>) -> Result<()> {
+        let Some((params, state)) = moved else { return Ok(()) };
+        self.before.0 = std::mem::replace(&mut self.params, params);
+        self.optimizer.accept(state);
+        self.stepped()
+    }
+
+    fn stepped(&mut self) -> Result<()> {
+        self.scaling.as_mut().map_or(Ok(()), Scaling::stepped)
     }
 
     /// Takes a step down along the gradients so far, if there are some.
@@ -119,14 +161,13 @@ impl Model {
         let scale = sum.scale();
         if self.device != Device::Cpu {
             let moved = self.optimizer.ahead(&self.params, sum.gradients, scale, learning_rate)?;
-            self.move_on(moved);
-            return Ok(());
+            return self.move_on(moved);
         }
         let prepare = Prepare::new(self.clip, scale, &sum.gradients)?;
         let (next, _) = &mut self.before;
         self.optimizer.step(&self.params, next, sum.gradients, &prepare, learning_rate)?;
         std::mem::swap(&mut self.params, next);
-        Ok(())
+        self.stepped()
     }
 
     /// Whether no gradients wait for a step.
@@ -146,38 +187,5 @@ impl Model {
         std::mem::swap(&mut self.params, params);
         std::mem::swap(&mut self.states, states);
         self.sum = Sum::default();
-    }
-}
-
-impl Sum {
-    fn add(&mut self, gradients: Vec<Value>, rows: usize) -> Result<()> {
-        if self.batches == 0 {
-            self.gradients = gradients.into_iter().map(Value::contiguous).collect();
-            self.first = rows;
-        } else {
-            let weight = rows as f64 / self.first as f64;
-            for (sum, gradient) in self.gradients.iter_mut().zip(gradients) {
-                blend(&gradient.contiguous(), sum, weight, 1.0)?;
-            }
-        }
-        self.batches += 1;
-        self.rows += rows;
-        Ok(())
-    }
-
-    /// This and the gradients of one more batch, added up by `adder`.
-    fn with(&self, gradients: &[Value], rows: usize, adder: &Executable, device: &Device) -> Result<Self> {
-        if self.batches == 0 {
-            return Ok(Self { gradients: gradients.to_vec(), batches: 1, first: rows, rows });
-        }
-        let weight = number(rows as f64 / self.first as f64, adder, device)?;
-        let inputs = self.gradients.iter().chain(gradients).cloned().chain([weight]).collect();
-        let gradients = adder.run(inputs, device)?;
-        Ok(Self { gradients, batches: self.batches + 1, rows: self.rows + rows, first: self.first })
-    }
-
-    /// How much the sum counts, so that all rows together count as those of the first batch.
-    fn scale(&self) -> f64 {
-        self.first as f64 / self.rows as f64
     }
 }

@@ -23,7 +23,7 @@ pub fn profile(executable: &Arc<Executable>, batch: Vec<Value>, config: Config, 
     let params = model.params.len();
     let device = model.device().clone();
     let batch = batch.into_iter().map(|value| value.to_device(&device)).collect::<Result<Vec<_>>>()?;
-    let inputs: Vec<Value> = model.params.iter().chain(&model.states).cloned().chain(batch).collect();
+    let inputs = [model.inputs(), batch].concat();
     let alone = match config.gradients {
         Gradients::Autodiff => forward(executable, &inputs, &device)?,
         Gradients::Program => Duration::MAX,
@@ -32,7 +32,7 @@ pub fn profile(executable: &Arc<Executable>, batch: Vec<Value>, config: Config, 
     device.wait()?;
     let states = model.states.clone();
     let start = Instant::now();
-    model.add(pass.gradients, states, 1, config.learning_rate)?;
+    model.add(pass.gradients, states, 1.0, config.learning_rate)?;
     device.wait()?;
     let optimizer = start.elapsed();
     let [forward, backward] = pass.times;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::control::{Answer, Batch, Control, DEPTH, Failure, Next};
+use super::control::{Answer, Batch, Control, DEPTH, Next};
 use super::data::order;
 use super::event::{Ending, EpochReport, Event, Observer, Progress};
 use super::finite::Seen;
@@ -14,9 +14,8 @@ use super::means::Means;
 use super::model::Model;
 use super::pace::Pace;
 use super::passes::Passes;
+use super::step::Place;
 use crate::error::{Error, Result};
-use crate::exec::replay;
-use crate::value::Value;
 
 /// Everything the thread needs.
 pub(super) struct Run<O> {
@@ -27,17 +26,12 @@ pub(super) struct Run<O> {
     pub(super) validation: Option<Rows>,
     /// Where in the first epoch a resumed run goes on.
     pub(super) means: Option<Means>,
+    /// Learning rates of the optimizer's steps, if they depend on these.
+    pub(super) rates: Vec<f64>,
     pub(super) observer: O,
     pub(super) passes: Passes,
     /// The batch of the last step.
     pub(super) last: Option<Batch>,
-}
-
-/// Where in the run something happens.
-#[derive(Clone, Copy)]
-struct Place {
-    epoch: usize,
-    step: usize,
 }
 
 /// The batches of one epoch.
@@ -82,12 +76,14 @@ impl<O: Observer> Run<O> {
             means => means.flatten().map(|means| means.split()),
         };
         let (loss, metrics) = means.split();
+        let updates = self.updates();
         Ok(Some(EpochReport {
             epoch,
             loss,
             metrics,
             validation,
-            learning_rate: self.config.learning_rate,
+            learning_rate: self.rate_of(updates.saturating_sub(1)),
+            updates,
             seconds: started.elapsed().as_secs_f64(),
             steps: means.batches(),
             samples: means.samples(),
@@ -116,7 +112,8 @@ impl<O: Observer> Run<O> {
                 }
                 Next::End if means.batches() > 0 => {
                     self.tell_progress(epoch, &means, &mut pace, true);
-                    self.model.lock().step(self.config.learning_rate)?;
+                    let rate = self.rate();
+                    self.model.lock().step(rate)?;
                     self.expect_finite(Place { epoch, step: means.done() })?;
                     return Ok(Some(means));
                 }
@@ -139,92 +136,6 @@ impl<O: Observer> Run<O> {
         now
     }
 
-    /// Does a step and adds what it saw to `means`.
-    fn take(&mut self, batch: Batch, place: Place, means: &mut Means) -> Result<()> {
-        match self.step(&batch, place) {
-            Ok(scalars) => {
-                means.add(batch.rows, &scalars)?;
-                self.last = Some(batch);
-            }
-            Err(error) => {
-                self.recover(error, batch, place)?;
-                means.skip();
-            }
-        }
-        Ok(())
-    }
-
-    /// Leaves good parameters after a step that failed; an error unless its batch is to be left out.
-    fn recover(&mut self, error: Error, batch: Batch, place: Place) -> Result<()> {
-        let skip = self.config.skip_non_finite && matches!(error, Error::NonFinite { .. });
-        if !skip {
-            let (inputs, ..) = self.inputs(batch.tensors)?;
-            self.control.fail(Failure { epoch: place.epoch, step: place.step, inputs });
-        }
-        if matches!(error, Error::NonFinite { parameter: None, .. }) {
-            self.leave_good_parameters()?;
-        }
-        if skip { Ok(()) } else { Err(error) }
-    }
-
-    /// One step: the update is applied only when the loss and every gradient are finite.
-    fn step(&mut self, batch: &Batch, place: Place) -> Result<Vec<f64>> {
-        let (inputs, params, states) = self.inputs(batch.tensors.clone())?;
-        let pass = self.passes.run(&batch.executable, params, inputs)?;
-        let mut scalars = pass.outputs;
-        let new_states = scalars.split_off(scalars.len() - states);
-        let gradients: Vec<Value> = pass.gradients.into_iter().map(Value::contiguous).collect();
-        let seen = Seen::start(scalars, &gradients)?;
-        // A GPU does not wait for the host to see that all is well.
-        let ahead = self.model.lock().ahead(&gradients, batch.rows, self.config.learning_rate)?;
-        let (scalars, bad) = seen.wait(&gradients)?;
-        if let Some(loss) = scalars.first().copied().filter(|loss| !loss.is_finite()) {
-            return Err(place.non_finite("loss", None, loss));
-        }
-        if let Some((parameter, value)) = bad {
-            return Err(place.non_finite("gradient", Some(parameter), value));
-        }
-        let mut model = self.model.lock();
-        match ahead {
-            Some(ahead) => model.accept(ahead, new_states),
-            None => model.add(gradients, new_states, batch.rows, self.config.learning_rate)?,
-        }
-        Ok(scalars)
-    }
-
-    /// Takes the last step back if it is what made the loss no number, rather than the batch after it: good parameters
-    /// have a finite loss on the batch that they were last seen with.
-    fn leave_good_parameters(&mut self) -> Result<()> {
-        let Some(Batch { executable, tensors, .. }) = self.last.take() else { return Ok(()) };
-        let (inputs, ..) = self.inputs(tensors)?;
-        let device = self.model.lock().device().clone();
-        let outputs = replay(|| executable.run(inputs, &device))?;
-        let loss = outputs.first().map(Value::to_f64).transpose()?;
-        if !loss.is_some_and(f64::is_finite) {
-            self.model.lock().step_back();
-        }
-        Ok(())
-    }
-
-    /// Takes the last step back if a parameter is not finite behind it: no loss has seen what it made, and a checkpoint may
-    /// keep it.
-    fn expect_finite(&mut self, place: Place) -> Result<()> {
-        let mut model = self.model.lock();
-        let Some((parameter, value)) = model.bad_parameter()? else { return Ok(()) };
-        model.step_back();
-        if self.config.skip_non_finite { Ok(()) } else { Err(place.non_finite("parameter", Some(parameter), value)) }
-    }
-
-    /// Parameters, states and `batch`, with the number of parameters and of states.
-    fn inputs(&self, batch: Vec<Value>) -> Result<(Vec<Value>, usize, usize)> {
-        let model = self.model.lock();
-        let mut inputs: Vec<Value> = model.params.iter().chain(&model.states).cloned().collect();
-        for value in batch {
-            inputs.push(value.to_device(model.device())?);
-        }
-        Ok((inputs, model.params.len(), model.states.len()))
-    }
-
     /// Means over the validation rows; `None` when stopped.
     fn evaluate(&self, rows: &Rows) -> Result<Option<Means>> {
         let mut means = Means::default();
@@ -233,10 +144,11 @@ impl<O: Observer> Run<O> {
                 return Ok(None);
             }
             let Batch { executable, tensors, rows } = rows.batch(batch)?;
-            let (inputs, ..) = self.inputs(tensors)?;
+            let inputs = self.inputs(tensors)?;
             let device = self.model.lock().device().clone();
-            let (scalars, _) = Seen::start(executable.run(inputs, &device)?, &[])?.wait(&[])?;
-            means.add(rows, &scalars)?;
+            let (mut scalars, _) = Seen::start(executable.run(inputs, &device)?, &[])?.wait(&[])?;
+            let weight = self.weight(&mut scalars, rows);
+            means.add(rows, weight, &scalars)?;
         }
         Ok(Some(means))
     }
@@ -287,12 +199,5 @@ impl<O: Observer> Run<O> {
         let (loss, metrics) = means.split();
         let samples_per_second = pace.each_second(means.samples());
         self.observer.event(Event::Progress(Progress { epoch, step, steps, loss, metrics, samples_per_second }));
-    }
-}
-
-impl Place {
-    fn non_finite(self, what: &str, parameter: Option<usize>, value: f64) -> Error {
-        let Place { epoch, step } = self;
-        Error::NonFinite { what: what.into(), parameter, value: value.to_string(), epoch, step }
     }
 }

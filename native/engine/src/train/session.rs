@@ -12,6 +12,7 @@ use super::model::Model;
 use super::optimizer::OptimizerState;
 use super::passes::Passes;
 use super::run::Run;
+use super::scaling::LossScale;
 use crate::error::{Error, Result};
 use crate::exec::{Executable, Host, with_host};
 use crate::panics::catch;
@@ -84,6 +85,7 @@ impl Session {
             data: checked.data,
             validation: checked.validation,
             means: checked.means,
+            rates: checked.rates,
             observer: {
                 let observer = observer.clone();
                 move |event| observer.lock().event(event)
@@ -167,6 +169,11 @@ impl Session {
     /// The optimizer's memory after the last good step, sharing memory until the next one.
     pub fn optimizer_state(&self) -> OptimizerState {
         self.model.lock().optimizer.state().clone()
+    }
+
+    /// What losses are multiplied by after the last step, where they are.
+    pub fn loss_scale(&self) -> Option<LossScale> {
+        self.model.lock().loss_scale()
     }
 
     /// Waits until the thread has ended.

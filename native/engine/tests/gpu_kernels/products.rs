@@ -106,20 +106,7 @@ struct Case {
 }
 
 fn case(input: &[usize], kernel: &[usize]) -> Case {
-    let rank = input.len();
-    let ones = vec![1; rank - 2];
-    let straight: Vec<usize> = (0..rank).collect();
-    let attrs = Conv {
-        strides: ones.clone(),
-        padding: vec![[0, 0]; rank - 2],
-        input_dilation: ones.clone(),
-        kernel_dilation: ones,
-        feature_group_size: 1,
-        batch_group_size: 1,
-        input_permutation: straight.clone(),
-        kernel_permutation: straight.clone(),
-        output_permutation: straight,
-    };
+    let attrs = Conv::plain(input.len() - 2);
     Case { input: input.to_vec(), kernel: kernel.to_vec(), attrs }
 }
 

@@ -45,17 +45,7 @@ fn product() -> Op {
 
 fn conv() -> Op {
     let order = vec![0, 2, 1];
-    Op::Conv(Conv {
-        strides: vec![1],
-        padding: vec![[0, 0]],
-        input_dilation: vec![1],
-        kernel_dilation: vec![1],
-        feature_group_size: 1,
-        batch_group_size: 1,
-        input_permutation: order.clone(),
-        kernel_permutation: vec![0, 1, 2],
-        output_permutation: order,
-    })
+    Op::Conv(Conv { input_permutation: order.clone(), output_permutation: order, ..Conv::plain(1) })
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ex_burn_engine::train::{Ending, EpochReport, Event, Job, Means, OptimizerState, Progress};
+use ex_burn_engine::train::{Ending, EpochReport, Event, Job, LossScale, Means, OptimizerState, Progress};
 use ex_burn_engine::{Result, Value, exec};
 use rustler::{Encoder, Env, NifMap, NifTaggedEnum, NifUnitEnum, ResourceArc, Term};
 
@@ -26,26 +26,31 @@ pub(super) struct JobTerm {
     update: Option<ResourceArc<Executable>>,
     optimizer_state: Option<(u64, List<Tensors>)>,
     means: Option<MeansTerm>,
+    rates: Vec<f64>,
+    loss_scale: Option<(f64, u64, Option<u64>)>,
 }
 
 /// The sums by their bits, which Erlang's floats can't hold all of.
 #[derive(NifMap)]
 pub(super) struct MeansTerm {
     sums: Vec<u64>,
+    weight: u64,
     samples: usize,
     batches: usize,
     skipped: usize,
 }
 
 impl From<MeansTerm> for Means {
-    fn from(MeansTerm { sums, samples, batches, skipped }: MeansTerm) -> Self {
-        Self { sums: sums.into_iter().map(f64::from_bits).collect(), samples, batches, skipped }
+    fn from(MeansTerm { sums, weight, samples, batches, skipped }: MeansTerm) -> Self {
+        let sums = sums.into_iter().map(f64::from_bits).collect();
+        Self { sums, weight: f64::from_bits(weight), samples, batches, skipped }
     }
 }
 
 impl From<Means> for MeansTerm {
-    fn from(Means { sums, samples, batches, skipped }: Means) -> Self {
-        Self { sums: sums.into_iter().map(f64::to_bits).collect(), samples, batches, skipped }
+    fn from(Means { sums, weight, samples, batches, skipped }: Means) -> Self {
+        let sums = sums.into_iter().map(f64::to_bits).collect();
+        Self { sums, weight: weight.to_bits(), samples, batches, skipped }
     }
 }
 
@@ -66,6 +71,8 @@ impl JobTerm {
             update: self.update.map(|program| program.0.clone()),
             optimizer_state: self.optimizer_state.map(state).transpose()?,
             means: self.means.map(Means::from),
+            rates: self.rates,
+            loss_scale: self.loss_scale.map(|(factor, good, interval)| LossScale { factor, good, interval }),
         })
     }
 }
@@ -106,6 +113,7 @@ pub(super) struct EpochTerm {
     val_loss: Option<Number>,
     val_metrics: Option<Vec<Number>>,
     learning_rate: Number,
+    updates: u64,
     seconds: Number,
     steps: usize,
     samples: usize,
@@ -187,6 +195,7 @@ impl From<EpochReport> for EpochTerm {
             val_loss: val_loss.map(Number),
             val_metrics: val_metrics.map(numbers),
             learning_rate: Number(report.learning_rate),
+            updates: report.updates,
             seconds: Number(report.seconds),
             steps: report.steps,
             samples: report.samples,
