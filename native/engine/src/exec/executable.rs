@@ -7,6 +7,8 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::held::Held;
 use crate::exec::{Outcome, Plan};
+#[cfg(feature = "gpu")]
+use crate::gpu;
 use crate::passes;
 use crate::program::Program;
 use crate::types::TensorType;
@@ -33,6 +35,8 @@ pub struct Executable {
     /// The program before the passes, and those that are left out.
     source: Arc<(Program, Vec<String>)>,
     gradient: OnceLock<(usize, Option<Arc<Executable>>)>,
+    #[cfg(feature = "gpu")]
+    recorded: Arc<gpu::Recorded>,
 }
 
 impl Executable {
@@ -65,7 +69,14 @@ impl Executable {
         if own.is_none() || declared.iter().zip(&captures).any(|(ty, value)| *ty != value.ty()) {
             return Err(Error::invalid("program", "the captured tensors are not its trailing inputs"));
         }
-        Ok(Self { plan, captures: Held::new(captures), source, gradient: OnceLock::new() })
+        Ok(Self {
+            #[cfg(feature = "gpu")]
+            recorded: Arc::new(gpu::Recorded::new(program, !source.1.iter().any(|name| name == passes::RECORDING))),
+            plan,
+            captures: Held::new(captures),
+            source,
+            gradient: OnceLock::new(),
+        })
     }
 
     /// What answers, after everything else, the gradients of the first result with respect to the first `params` inputs;
@@ -109,7 +120,10 @@ impl Executable {
     /// As [`Plan::run`].
     pub fn run(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Vec<Value>> {
         self.complete(&mut inputs, device)?;
-        self.plan.run(inputs, device)
+        match self.recorded(&inputs, device)? {
+            Some(results) => Ok(results),
+            None => self.plan.run(inputs, device),
+        }
     }
 
     /// Runs the program on `inputs` and the captures, to its end or to its first call into the host.
@@ -119,7 +133,21 @@ impl Executable {
     /// As [`Plan::start`].
     pub fn start(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Outcome> {
         self.complete(&mut inputs, device)?;
-        self.plan.start(inputs, device)
+        match self.recorded(&inputs, device)? {
+            Some(results) => Ok(Outcome::Done(results)),
+            None => self.plan.start(inputs, device),
+        }
+    }
+
+    /// The results of all inputs, where a GPU has recorded the program.
+    fn recorded(&self, inputs: &[Value], device: &Device) -> Result<Option<Vec<Value>>> {
+        #[cfg(feature = "gpu")]
+        if let Device::Gpu(adapter) = device {
+            self.plan.check_inputs(inputs)?;
+            return self.recorded.run(&self.plan, inputs, *adapter);
+        }
+        let (_, _) = (inputs, device);
+        Ok(None)
     }
 
     /// Adds the captures. What is read on a GPU is brought there once, and not by each instruction that reads it.

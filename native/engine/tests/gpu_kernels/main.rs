@@ -11,6 +11,7 @@ mod linalg;
 mod machine;
 mod order;
 mod products;
+mod recorded;
 mod running;
 mod sizes;
 mod update;

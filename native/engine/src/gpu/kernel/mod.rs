@@ -3,6 +3,7 @@
 mod angle;
 pub(super) mod apply;
 pub(super) mod arg;
+pub(super) mod copy;
 mod double;
 pub(super) mod finite;
 pub(super) mod fold;
