@@ -36,7 +36,15 @@ pub struct Executable {
     source: Arc<(Program, Vec<String>)>,
     gradient: OnceLock<(usize, Option<Arc<Executable>>)>,
     #[cfg(feature = "gpu")]
-    recorded: Arc<gpu::Recorded>,
+    there: Arc<OnceLock<There>>,
+}
+
+/// What a GPU runs.
+#[cfg(feature = "gpu")]
+#[derive(Debug)]
+struct There {
+    plan: Plan,
+    recorded: gpu::Recorded,
 }
 
 impl Executable {
@@ -71,7 +79,7 @@ impl Executable {
         }
         Ok(Self {
             #[cfg(feature = "gpu")]
-            recorded: Arc::new(gpu::Recorded::new(program, !source.1.iter().any(|name| name == passes::RECORDING))),
+            there: Arc::default(),
             plan,
             captures: Held::new(captures),
             source,
@@ -122,7 +130,7 @@ impl Executable {
         self.complete(&mut inputs, device)?;
         match self.recorded(&inputs, device)? {
             Some(results) => Ok(results),
-            None => self.plan.run(inputs, device),
+            None => self.plan(device)?.run(inputs, device),
         }
     }
 
@@ -135,7 +143,7 @@ impl Executable {
         self.complete(&mut inputs, device)?;
         match self.recorded(&inputs, device)? {
             Some(results) => Ok(Outcome::Done(results)),
-            None => self.plan.start(inputs, device),
+            None => self.plan(device)?.start(inputs, device),
         }
     }
 
@@ -144,10 +152,35 @@ impl Executable {
         #[cfg(feature = "gpu")]
         if let Device::Gpu(adapter) = device {
             self.plan.check_inputs(inputs)?;
-            return self.recorded.run(&self.plan, inputs, *adapter);
+            let there = self.there()?;
+            return there.recorded.run(&there.plan, inputs, *adapter);
         }
         let (_, _) = (inputs, device);
         Ok(None)
+    }
+
+    /// What a device runs.
+    fn plan(&self, device: &Device) -> Result<&Plan> {
+        #[cfg(feature = "gpu")]
+        if let Device::Gpu(_) = device {
+            return Ok(&self.there()?.plan);
+        }
+        let _ = device;
+        Ok(&self.plan)
+    }
+
+    /// What a GPU runs, which is made when it is first asked for.
+    #[cfg(feature = "gpu")]
+    fn there(&self) -> Result<&There> {
+        if let Some(there) = self.there.get() {
+            return Ok(there);
+        }
+        let disabled = &self.source.1;
+        let off = |name: &str| disabled.iter().any(|off| off == name);
+        let program = passes::for_gpu(self.program(), disabled);
+        let plan = if off(passes::LIVENESS) { Plan::keeping(&program)? } else { Plan::new(&program)? };
+        let recorded = gpu::Recorded::new(&program, !off(passes::RECORDING));
+        Ok(self.there.get_or_init(|| There { plan, recorded }))
     }
 
     /// Adds the captures. What is read on a GPU is brought there once, and not by each instruction that reads it.

@@ -79,6 +79,16 @@ pub fn optimise(program: &Program, disabled: &[String]) -> Result<Program> {
     Ok(everywhere(&fast, &|program| patterns::name(program, &off)))
 }
 
+/// A program that was made faster for a GPU, unless what that joins is `disabled`.
+#[cfg(feature = "gpu")]
+pub(crate) fn for_gpu(program: &Program, disabled: &[String]) -> Program {
+    let is_on = |name: &str| !disabled.iter().any(|off| off == name);
+    if !is_on(PATTERNS) {
+        return program.clone();
+    }
+    everywhere(program, &patterns::join_products)
+}
+
 fn check_names(disabled: &[String]) -> Result<()> {
     let is_known = |off: &&String| names().any(|name| name == *off) || patterns::by_switch(off).is_some();
     let Some(unknown) = disabled.iter().find(|off| !is_known(off)) else { return Ok(()) };

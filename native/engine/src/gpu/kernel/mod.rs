@@ -16,5 +16,6 @@ pub(super) mod region;
 pub(super) mod rows;
 pub(super) mod scan;
 pub(super) mod scatter;
+mod strip;
 pub(super) mod tiled;
 pub(super) mod triangular;

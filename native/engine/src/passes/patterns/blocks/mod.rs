@@ -28,8 +28,27 @@ const WAYS: &[Way] = &[product::attention, product::linear, conv::conv, table::c
 
 /// The program with regions and others as one where there is a way to run them by blocks.
 pub(super) fn join(program: &Program, off: &[Pattern]) -> Program {
+    join_chains(program, |graph, number| chain(graph, number, off))
+}
+
+/// The program with elementwise regions and the products of `f32` before them as one: a GPU has a kernel for both.
+#[cfg(feature = "gpu")]
+pub(super) fn join_products(program: &Program) -> Program {
+    join_chains(program, |graph, number| {
+        let Op::Fused(fused) = &graph.instruction(number).op else { return None };
+        let region = Region { graph, number, fused, off: &[] };
+        let folds = fused.body.instructions.iter().any(|instruction| matches!(instruction.op, Op::Reduce(_)));
+        let single = |instruction: &Instruction| instruction.outputs.iter().map(|out| out.dtype).eq([Type::F32]);
+        let is_product = |instruction: &Instruction| matches!(instruction.op, Op::Dot(_)) && single(instruction);
+        let (product, _) = region.before().find(|(_, instruction)| is_product(instruction))?;
+        (!folds && single(graph.instruction(number))).then_some(vec![product, number])
+    })
+}
+
+/// The program with instructions as one that `chain` names by the number of a region.
+fn join_chains(program: &Program, chain: impl Fn(&Graph<'_>, usize) -> Option<Vec<usize>>) -> Program {
     let graph = Graph::new(program);
-    let chains = chains(&graph, off);
+    let chains = chains(&graph, chain);
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
     for (i, instruction) in program.instructions.iter().enumerate() {
@@ -80,9 +99,9 @@ fn operands(graph: &Graph<'_>, chain: &[usize]) -> Vec<usize> {
 }
 
 /// The instructions that run together, each in one chain at most.
-fn chains(graph: &Graph<'_>, off: &[Pattern]) -> Vec<Vec<usize>> {
+fn chains(graph: &Graph<'_>, chain: impl Fn(&Graph<'_>, usize) -> Option<Vec<usize>>) -> Vec<Vec<usize>> {
     let mut chains: Vec<Vec<usize>> = Vec::new();
-    for chain in (0..graph.instructions().len()).filter_map(|i| chain(graph, i, off)) {
+    for chain in (0..graph.instructions().len()).filter_map(|i| chain(graph, i)) {
         if !chains.iter().flatten().any(|taken| chain.contains(taken)) {
             chains.push(chain);
         }
