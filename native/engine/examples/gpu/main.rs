@@ -77,6 +77,8 @@ fn time(name: &str, program: &Program, adapter: Adapter) -> Result<()> {
     let start = Instant::now();
     run()?;
     let first = start.elapsed().as_millis();
+    // From the third run on, a program may be recorded, whose kernels are not seen.
+    let ran = kernels::of(run)?;
     let whole = median(run)?;
     let asked = median_of(|| {
         let start = Instant::now();
@@ -85,7 +87,6 @@ fn time(name: &str, program: &Program, adapter: Adapter) -> Result<()> {
         adapter.wait().map(|()| asked)
     })?;
     let many = median(|| (0..20).try_for_each(|_| ask()).and_then(|()| adapter.wait()))? / 20.0;
-    let ran = kernels::of(run)?;
     let alone: f64 = ran.iter().map(|ran| ran.time).sum();
     let count = ran.len();
     println!("{name} {whole:.1} (host {asked:.1}, one of 20 {many:.1}, {count} kernels {alone:.1}, first {first} ms)");

@@ -30,7 +30,7 @@ const INSTRUCTIONS: usize = 4;
 /// Most bytes of the values of a program that is recorded: kernels over more take a GPU longer than the host.
 const LARGEST: usize = 64 << 20;
 /// Most bytes of the values of all recordings.
-const MOST: usize = 1 << 30;
+const MOST: usize = 256 << 20;
 
 /// Bytes of the values of recordings that there are, and of those whose memory is still to be given back.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
@@ -101,10 +101,14 @@ impl Recorded {
             }
             State::Never | State::Kept(_) => {}
         }
-        match &mut *state {
+        let results = match &mut *state {
             State::Kept(recording) if recording.adapter == adapter => recording.run(inputs),
-            _ => Ok(None),
+            _ => return Ok(None),
+        };
+        if results.is_err() {
+            *state = State::Never;
         }
+        results
     }
 }
 
@@ -203,14 +207,18 @@ fn record(plan: &Plan, inputs: &[Value], adapter: Adapter, client: &Client) -> R
     Ok(results.ok().zip(graph.ok()).map(|(results, graph)| (graph, slots, results)))
 }
 
-/// Memory for the inputs that are read; `None` if one is not on the GPU.
+/// Copies of the inputs that are read; `None` if one is not on the GPU.
 fn slots(plan: &Plan, inputs: &[Value], adapter: Adapter) -> Result<Option<Vec<Option<Slot>>>> {
     let unused = plan.unused_inputs();
     let mut slots = Vec::with_capacity(inputs.len());
     for (id, value) in inputs.iter().enumerate() {
         match value.cube() {
             _ if unused.contains(&id) => slots.push(None),
-            Some(_) => slots.push(Some(Slot { tensor: empty(&value.ty(), adapter)?, holds: None })),
+            Some(tensor) => {
+                let own = empty(&value.ty(), adapter)?;
+                copy(&[(tensor, &own)], adapter)?;
+                slots.push(Some(Slot { tensor: own, holds: Some(name(tensor)) }));
+            }
             None => return Ok(None),
         }
     }

@@ -40,6 +40,7 @@ pub(super) fn wait<T>(mut asked: Pin<Box<impl Future<Output = T> + ?Sized>>, ada
     let mut context = Context::from_waker(Waker::noop());
     let start = Instant::now();
     while !adapter.is_software() && start.elapsed() < SOON {
+        adapter.look();
         if let Poll::Ready(result) = asked.as_mut().poll(&mut context) {
             return result;
         }

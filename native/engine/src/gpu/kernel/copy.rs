@@ -1,4 +1,5 @@
 //! The kernel that copies tensors.
+#![allow(clippy::needless_range_loop, reason = "the loop is unrolled, and sequences have no iterators")]
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
