@@ -13,7 +13,8 @@ defmodule ExBurn.Device do
 
   A GPU is used only after it passed a test in an operating system process of its own, since a broken driver takes down the
   process that it is loaded in: see `ExBurn.Device.Probe`. Graphics drivers that compute on the CPU do not count as GPUs, unless
-  `config :ex_burn, software_gpu: true` or the environment variable `EX_BURN_SOFTWARE_GPU=1` asks for them.
+  `config :ex_burn, software_gpu: true` or the environment variable `EX_BURN_SOFTWARE_GPU=1` asks for them. Where there is
+  no display, a layer of Mesa's complains of `XDG_RUNTIME_DIR`; `NODEVICE_SELECT=1` in the environment leaves it out.
 
   Numbers of up to 32 bits, and `c64`, live in the memory of the GPU, each in 32 bits for a part; numbers of 64 bits stay in the
   host's. What a GPU has no kernel for runs on the CPU: each time is counted, see `ExBurn.Telemetry`. With
