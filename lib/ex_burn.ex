@@ -38,7 +38,7 @@ defmodule ExBurn do
 
   """
   @spec available?() :: boolean()
-  def available?, do: nif_loaded?() and Device.smoke_test(default_device()) == :ok
+  def available?, do: nif_loaded?() and Device.SmokeTest.run(default_device()) == :ok
 
   @doc """
   Whether the native part is loaded.

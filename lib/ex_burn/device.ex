@@ -13,7 +13,8 @@ defmodule ExBurn.Device do
 
   A GPU is used only after it passed a test in an operating system process of its own, since a broken driver takes down the
   process that it is loaded in: see `ExBurn.Device.Probe`. Graphics drivers that compute on the CPU do not count as GPUs, unless
-  `config :ex_burn, software_gpu: true` or the environment variable `EX_BURN_SOFTWARE_GPU=1` asks for them.
+  `config :ex_burn, software_gpu: true` or the environment variable `EX_BURN_SOFTWARE_GPU=1` asks for them. Where there is
+  no display, a layer of Mesa's complains of `XDG_RUNTIME_DIR`; `NODEVICE_SELECT=1` in the environment leaves it out.
 
   Numbers of up to 32 bits, and `c64`, live in the memory of the GPU, each in 32 bits for a part; numbers of 64 bits stay in the
   host's. What a GPU has no kernel for runs on the CPU: each time is counted, see `ExBurn.Telemetry`. With
@@ -23,7 +24,7 @@ defmodule ExBurn.Device do
   held within it, since a GPU raises no error; and sines, cosines and tangents of angles beyond 1.0e5 lose digits.
   """
 
-  alias ExBurn.Device.Probe
+  alias ExBurn.Device.{Memory, Probe, SmokeTest}
   alias ExBurn.{Error, NIF, Type}
 
   @kinds %{"cpu" => :cpu, "cuda" => :cuda, "vulkan" => :vulkan, "metal" => :metal}
@@ -61,14 +62,20 @@ defmodule ExBurn.Device do
   defp find do
     software? = software_gpu?()
 
-    if Probe.passed?(software?) do
-      for {kind, index, name, software?, largest} <- Error.unwrap!(NIF.devices(software?)),
-          kind != "cpu",
-          device = {Map.fetch!(@kinds, kind), index},
-          do: %{device: device, name: name, largest: largest, software: software?}
-    else
-      []
+    case Probe.verdicts(software?) do
+      {:ok, verdicts} ->
+        find(software?, for({gpu, reason} when reason != :ok <- verdicts, do: gpu))
+
+      {:error, _reason} ->
+        []
     end
+  end
+
+  defp find(software?, refused) do
+    for {kind, index, name, software?, largest} <- Error.unwrap!(NIF.devices(software?, refused)),
+        kind != "cpu",
+        device = {Map.fetch!(@kinds, kind), index},
+        do: %{device: device, name: name, largest: largest, software: software?}
   end
 
   defp software_gpu? do
@@ -144,7 +151,22 @@ defmodule ExBurn.Device do
   defp named?({kind, 0}, kind), do: true
   defp named?(device, name), do: device == name
 
-  defp unknown(name), do: "there is no device #{inspect(name)}; devices are #{inspect(list())}"
+  defp unknown(name) do
+    "there is no device #{inspect(name)}; devices are #{inspect(list())}#{refused()}"
+  end
+
+  # Those that are there but did not pass their trial, with the reason.
+  defp refused do
+    case Probe.verdicts(software_gpu?()) do
+      {:ok, verdicts} ->
+        for {{kind, index}, reason} when reason != :ok <- verdicts,
+            into: "",
+            do: "; a trial of {:#{kind}, #{index}} #{reason}"
+
+      {:error, reason} ->
+        "; a trial of the drivers of GPUs #{reason}"
+    end
+  end
 
   @doc """
   The maker's name of a device.
@@ -217,12 +239,7 @@ defmodule ExBurn.Device do
   @spec memory(name()) ::
           %{total: pos_integer() | nil, available: non_neg_integer() | nil}
           | %{in_use: non_neg_integer(), reserved: non_neg_integer()}
-  def memory(device \\ default()) do
-    case validate!(device) do
-      :cpu -> system_memory()
-      gpu -> gpu_memory(gpu, false)
-    end
-  end
+  def memory(device \\ default()), do: device |> validate!() |> Memory.read(false)
 
   @doc """
   Gives memory of a GPU back to the system that no tensor holds, as far as it lies apart from what tensors hold, and answers
@@ -235,35 +252,7 @@ defmodule ExBurn.Device do
 
   """
   @spec release_memory(name()) :: map()
-  def release_memory(device \\ default()) do
-    case validate!(device) do
-      :cpu -> system_memory()
-      gpu -> gpu_memory(gpu, true)
-    end
-  end
-
-  defp gpu_memory(gpu, release?) do
-    {kind, index} = parts(gpu)
-    {in_use, reserved} = Error.unwrap!(NIF.device_memory(kind, index, release?))
-    %{in_use: in_use, reserved: reserved}
-  end
-
-  defp system_memory do
-    text =
-      case File.read("/proc/meminfo") do
-        {:ok, text} -> text
-        _ -> ""
-      end
-
-    %{total: kilobytes(text, "MemTotal"), available: kilobytes(text, "MemAvailable")}
-  end
-
-  defp kilobytes(text, key) do
-    case Regex.run(~r/^#{key}:\s*(\d+) kB$/m, text) do
-      [_, number] -> String.to_integer(number) * 1024
-      nil -> nil
-    end
-  end
+  def release_memory(device \\ default()), do: device |> validate!() |> Memory.read(true)
 
   @doc """
   Multiplies and sums on each device and compares with the known answer.
@@ -275,32 +264,7 @@ defmodule ExBurn.Device do
 
   """
   @spec smoke_test() :: %{t() => :ok | {:error, Error.t()}}
-  def smoke_test, do: Map.new(list(), &{&1, smoke_test(&1)})
-
-  @doc false
-  @spec smoke_test(t()) :: :ok | {:error, Error.t()}
-  def smoke_test(device) do
-    {kind, index} = parts(device)
-    f32 = fn numbers -> for n <- numbers, into: <<>>, do: <<n::float-32-native>> end
-    # [[1, 2], [3, 4]] times itself is [[7, 10], [15, 22]].
-    square = {:f32, [2, 2]}
-
-    dot = {:dot, %{lhs_contract: [1], lhs_batch: [], rhs_contract: [0], rhs_batch: []}}
-    sum = {:reduce, %{fold: :sum, axes: nil, keep_axes: false}}
-
-    with {:ok, matrix} <- NIF.tensor_from_binary(square, f32.([1, 2, 3, 4])),
-         {:ok, matrix} <- NIF.tensor_to_device(matrix, kind, index),
-         {:ok, [product]} <- NIF.instruction_run_on(dot, [matrix, matrix], [square], kind, index),
-         {:ok, [total]} <- NIF.instruction_run_on(sum, [product], [{:f32, []}], kind, index),
-         {:ok, product} <- NIF.tensor_to_binary_dirty(product, 4),
-         {:ok, total} <- NIF.tensor_to_binary_dirty(total, 1) do
-      if product == f32.([7, 10, 15, 22]) and total == f32.([54]),
-        do: :ok,
-        else: {:error, %Error{op: :smoke_test, reason: "the device computes wrong results"}}
-    else
-      {:error, error} -> {:error, Error.from_native(error)}
-    end
-  end
+  def smoke_test, do: Map.new(list(), &{&1, SmokeTest.run(&1)})
 
   @doc false
   @spec parts(t()) :: {String.t(), non_neg_integer()}

@@ -10,6 +10,9 @@ defmodule ExBurn.Defn.Passes do
 
   What a program computes does not depend on the passes, but for the last place of sums that `:products` and `:sequences` put
   together and `:rows` takes apart. Leaving one out is for looking into things.
+
+  `:recording` is no pass: a GPU that runs a small program for the third time records its kernels, and is asked for all of them at
+  once from then on. What is recorded works on memory of its own, into which a run copies its inputs.
   """
 
   alias ExBurn.Fusion
@@ -26,7 +29,8 @@ defmodule ExBurn.Defn.Passes do
     :sequences,
     :products,
     :rows,
-    :liveness
+    :liveness,
+    :recording
   ]
 
   @doc """
@@ -48,7 +52,7 @@ defmodule ExBurn.Defn.Passes do
 
       iex> ExBurn.Defn.Passes.disabled(passes: [magic: false])
       ** (ArgumentError) unknown pass :magic; the passes are :constant_folding, :cse, :dead_code, :algebraic, :layout, \
-  :fusion, :patterns, :hoisting, :sequences, :products, :rows, :liveness
+  :fusion, :patterns, :hoisting, :sequences, :products, :rows, :liveness, :recording
 
   """
   @spec disabled(keyword()) :: [String.t()]

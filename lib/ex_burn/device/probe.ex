@@ -4,9 +4,9 @@ defmodule ExBurn.Device.Probe do
 
   A graphics driver is loaded into the process that uses it, and a broken one ends that process: no native code can catch it. So
   before this VM loads any driver, another one does, computes something small on each GPU and compares it with the known answer.
-  Only if it ends well are the drivers loaded here.
+  Where that VM does not end well, each GPU is tried in a VM of its own, and only those are used whose VM ended well.
 
-  The answer is kept in a file of the user's cache folder, until ExBurn, the drivers or the variables that choose among them
+  The verdicts are kept in a file of the user's cache folder, until ExBurn, the drivers or the variables that choose among them
   change. Where the system has no `erl` to start, as on a phone, GPUs are taken as they are.
   """
 
@@ -34,22 +34,26 @@ defmodule ExBurn.Device.Probe do
     "LD_LIBRARY_PATH"
   ]
 
+  @typedoc "A kind and a number, as the native part names it."
+  @type gpu :: {String.t(), non_neg_integer()}
+
+  @typedoc "For each GPU whether it can be used, or why not; or why they can't even be listed."
+  @type verdicts :: {:ok, %{gpu() => :ok | String.t()}} | {:error, String.t()}
+
   @doc """
-  Whether the GPUs of this machine, if there are any, can be used without harm; those that the CPU plays too if `software?`.
+  What became of the GPUs of this machine when they were tried; those that the CPU plays too if `software?`.
   """
-  @spec passed?(boolean()) :: boolean()
-  def passed?(software?) do
+  @spec verdicts(boolean()) :: verdicts()
+  def verdicts(software?) do
     case executable() do
       nil ->
-        true
+        {:ok, %{}}
 
       erl ->
         key = key(software?)
 
-        case remembered(key) do
-          nil -> erl |> try_out(software?) |> remember(key)
-          verdict -> verdict
-        end
+        remembered(key) ||
+          (&try_out(erl, software?, &1)) |> judge() |> tell() |> remember(key)
     end
   end
 
@@ -78,8 +82,8 @@ defmodule ExBurn.Device.Probe do
 
   defp remembered(key) do
     with {:ok, binary} <- File.read(file()),
-         {^key, verdict} when is_boolean(verdict) <- safe_term(binary) do
-      verdict
+         {^key, {kind, _} = verdicts} when kind in [:ok, :error] <- safe_term(binary) do
+      verdicts
     else
       _ -> nil
     end
@@ -92,43 +96,118 @@ defmodule ExBurn.Device.Probe do
   end
 
   # Without a folder to write to, the next VM asks again.
-  defp remember(verdict, key) do
+  defp remember(verdicts, key) do
     File.mkdir_p(Path.dirname(file()))
-    File.write(file(), :erlang.term_to_binary({key, verdict}))
-    verdict
+    File.write(file(), :erlang.term_to_binary({key, verdicts}))
+    verdicts
   end
 
-  defp try_out(erl, software?) do
-    paths = for path <- :code.get_path(), do: ["-pa", List.to_string(path)]
-    code = "'#{__MODULE__}':child(#{software?})."
-    args = ["-noshell", "-noinput"] ++ List.flatten(paths) ++ ["-eval", code]
-    task = Task.async(fn -> System.cmd(erl, args, stderr_to_stdout: true) end)
+  @doc false
+  # `trial` takes `:all` or one GPU, and answers what the process that tried them wrote and `:ok`, or how else it ended.
+  @spec judge((:all | gpu() -> {String.t(), :ok | String.t()})) :: verdicts()
+  def judge(trial) do
+    {written, ending} = trial.(:all)
 
-    case Task.yield(task, @timeout) || Task.shutdown(task, :brutal_kill) do
-      {:ok, {_output, 0}} -> true
-      {:ok, {output, status}} -> refused("ended with status #{status}: #{last_line(output)}")
-      nil -> refused("did not answer within #{div(@timeout, 1000)} s")
+    case {ending, found(written)} do
+      {:ok, gpus} -> {:ok, Map.new(gpus, &{&1, verdict(written, &1)})}
+      {reason, []} -> {:error, reason}
+      {_reason, gpus} -> {:ok, Map.new(gpus, &{&1, alone(trial, &1)})}
     end
   end
 
-  defp refused(what) do
-    Logger.warning("GPUs are left alone: a trial of their drivers #{what}")
-    false
+  defp alone(trial, gpu) do
+    case trial.(gpu) do
+      {written, :ok} -> verdict(written, gpu)
+      {_written, reason} -> reason
+    end
+  end
+
+  defp found(written) do
+    for [_, kind, index] <- Regex.scan(~r/^found (\w+) (\d+)$/m, written),
+        do: {kind, String.to_integer(index)}
+  end
+
+  defp verdict(written, {kind, index}) do
+    case Regex.run(~r/^(passed|failed) #{kind} #{index}(?:: (.*))?$/m, written) do
+      [_, "passed"] -> :ok
+      [_, "failed", reason] -> reason
+      nil -> "gave no answer"
+    end
+  end
+
+  defp tell({:error, reason} = verdicts) do
+    Logger.warning("GPUs are left alone: a trial of their drivers #{reason}")
+    verdicts
+  end
+
+  defp tell({:ok, gpus} = verdicts) do
+    for {{kind, index}, reason} when reason != :ok <- gpus,
+        do: Logger.warning("{:#{kind}, #{index}} is left alone: a trial of it #{reason}")
+
+    verdicts
+  end
+
+  defp try_out(erl, software?, gpu) do
+    paths = for path <- :code.get_path(), do: ["-pa", List.to_string(path)]
+    report = Path.join(System.tmp_dir!(), "ex_burn-gpus-#{System.pid()}-#{unique()}")
+    code = "'#{__MODULE__}':child(#{software?}, #{term(gpu)}, <<\"#{report}\">>)."
+    args = ["-noshell", "-noinput"] ++ List.flatten(paths) ++ ["-eval", code]
+
+    # Mesa's layer that chooses among its devices looks for a display, and complains where there is none.
+    options = [stderr_to_stdout: true, env: [{"NODEVICE_SELECT", "1"}]]
+    task = Task.async(fn -> System.cmd(erl, args, options) end)
+
+    ending =
+      case Task.yield(task, @timeout) || Task.shutdown(task, :brutal_kill) do
+        {:ok, {_output, 0}} -> :ok
+        {:ok, {output, status}} -> "ended with #{status(status)}: #{last_line(output)}"
+        nil -> "did not answer within #{div(@timeout, 1000)} s"
+      end
+
+    # What a process writes to a file is there even if the next thing that it does ends it.
+    written = with {:error, _} <- File.read(report), do: {:ok, ""}
+    File.rm(report)
+    {elem(written, 1), ending}
+  end
+
+  defp unique, do: System.unique_integer([:positive])
+
+  defp term(:all), do: "all"
+  defp term({kind, index}), do: "{<<\"#{kind}\">>, #{index}}"
+
+  defp status(139), do: "a segmentation fault#{cuda()}"
+  defp status(134), do: "an abort"
+  defp status(status), do: "status #{status}"
+
+  # NVIDIA's driver for Vulkan falls over where this names no device.
+  defp cuda do
+    case System.get_env("CUDA_VISIBLE_DEVICES") do
+      nil -> ""
+      devices -> ", with CUDA_VISIBLE_DEVICES=#{devices}"
+    end
   end
 
   defp last_line(output), do: output |> String.split("\n", trim: true) |> List.last("no output")
 
   @doc false
-  # Runs in the process of its own.
-  @spec child(boolean()) :: no_return()
-  def child(software?) do
-    for {kind, index, name, _software?, _largest} <- Error.unwrap!(NIF.devices(software?)),
-        kind != "cpu",
-        {:error, error} <- [Device.smoke_test({String.to_atom(kind), index})] do
-      IO.puts("#{kind} #{index} (#{name}): #{Exception.message(error)}")
-      System.halt(1)
+  # Runs in the process of its own, and writes to the file at `report`.
+  @spec child(boolean(), :all | gpu(), Path.t()) :: no_return()
+  def child(software?, which, report) do
+    gpus = Error.unwrap!(NIF.gpus(software?))
+    File.write!(report, for({kind, index} <- gpus, do: "found #{kind} #{index}\n"))
+
+    for {kind, index} = gpu <- gpus, which in [:all, gpu] do
+      line =
+        case Device.SmokeTest.run({String.to_atom(kind), index}) do
+          :ok -> "passed #{kind} #{index}\n"
+          {:error, error} -> "failed #{kind} #{index}: answered: #{one_line(error)}\n"
+        end
+
+      File.write!(report, line, [:append])
     end
 
     System.halt(0)
   end
+
+  defp one_line(error), do: error |> Exception.message() |> String.replace("\n", " ")
 end

@@ -18,14 +18,33 @@ struct Found {
     largest: usize,
 }
 
-/// The devices that this build finds, which starts the GPUs among them; those that the processor plays if `software`.
+/// A device's kind and its number among its kind.
+type Name = (String, usize);
+
+/// The devices that this build finds, but those `refused`, which starts the GPUs among them; those that the processor plays if
+/// `software`.
 #[rustler::nif(schedule = "DirtyIo")]
-fn devices(software: bool) -> Result<Vec<Found>, NifError> {
+fn devices(software: bool, refused: Vec<Name>) -> Result<Vec<Found>, NifError> {
     guard("devices", || {
-        let all: Vec<Device> = Device::all().into_iter().filter(|device| software || !is_software(device)).collect();
-        let index = |number: usize| all[..number].iter().filter(|other| other.kind() == all[number].kind()).count();
-        Ok(all.iter().enumerate().filter_map(|(number, device)| describe(device, index(number))).collect())
+        let used = named(software).into_iter().filter(|(name, _)| !refused.contains(name));
+        Ok(used.filter_map(|((_, index), device)| describe(&device, index)).collect())
     })
+}
+
+/// The GPUs that this build finds, of which none is started; those that the processor plays if `software`.
+#[rustler::nif(schedule = "DirtyIo")]
+fn gpus(software: bool) -> Result<Vec<Name>, NifError> {
+    guard("gpus", || {
+        let gpus = named(software).into_iter().filter(|(_, device)| *device != Device::Cpu);
+        Ok(gpus.map(|(name, _)| name).collect())
+    })
+}
+
+fn named(software: bool) -> Vec<(Name, Device)> {
+    let all: Vec<Device> = Device::all().into_iter().filter(|device| software || !is_software(device)).collect();
+    let index = |number: usize| all[..number].iter().filter(|other| other.kind() == all[number].kind()).count();
+    let names: Vec<Name> = (0..all.len()).map(|number| (all[number].kind().to_string(), index(number))).collect();
+    names.into_iter().zip(all).collect()
 }
 
 fn is_software(device: &Device) -> bool {

@@ -1,12 +1,15 @@
 //! Times some operations on the first GPU, or the first of the kind that `EX_BURN_DEVICE` names, each until the GPU is done: the
-//! median of a hundred calls, in microseconds.
+//! median of a hundred calls, in microseconds. Behind it how long a call takes the host, each of twenty calls that are waited for
+//! together, and the number of kernels with the time that they take alone. Arguments are beginnings of the names of rows, of which
+//! the kernels are listed; without one all rows run.
 //!
-//! `EX_BURN_DEVICE=vulkan cargo run --release --features gpu --example gpu`
+//! `EX_BURN_DEVICE=vulkan cargo run --release --features gpu --example gpu [ROW..]`
 
+mod kernels;
 mod programs;
 
 use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ex_burn_engine::exec::Executable;
 use ex_burn_engine::gpu::Adapter;
@@ -17,6 +20,9 @@ use ex_burn_engine::{Device, Result, TensorType, Type, Value};
 /// Times steps of Adam by the epochs of a run, in microseconds for each step.
 fn train(batch: usize, adapter: Adapter) -> Result<()> {
     const STEPS: usize = 100;
+    if !wanted(&format!("mlp_step_b{batch}")) {
+        return Ok(());
+    }
     let program = programs::network(batch);
     let device = Device::Gpu(adapter);
     let params = program.inputs[..6].iter().map(|ty| numbers(ty, &device)).collect::<Result<Vec<_>>>()?;
@@ -54,20 +60,47 @@ fn numbers(ty: &TensorType, device: &Device) -> Result<Value> {
     Value::from_bytes(ty, bytes, &Device::Cpu)?.to_device(device)
 }
 
+/// Whether a row is asked for.
+fn wanted(name: &str) -> bool {
+    std::env::args().len() < 2 || std::env::args().skip(1).any(|row| name.starts_with(&row))
+}
+
 fn time(name: &str, program: &Program, adapter: Adapter) -> Result<()> {
+    if !wanted(name) {
+        return Ok(());
+    }
     let device = Device::Gpu(adapter);
     let inputs: Vec<Value> = program.inputs.iter().map(|ty| numbers(ty, &device)).collect::<Result<_>>()?;
     let executable = Executable::optimised(program, vec![], &[])?;
-    let run = || executable.run(inputs.clone(), &device).and_then(|_| adapter.wait());
+    let ask = || executable.run(inputs.clone(), &device).map(drop);
+    let run = || ask().and_then(|()| adapter.wait());
     let start = Instant::now();
     run()?;
     let first = start.elapsed().as_millis();
-    println!("{name} {:.1} (first {first} ms)", median(run)?);
+    // From the third run on, a program may be recorded, whose kernels are not seen.
+    let ran = kernels::of(run)?;
+    let whole = median(run)?;
+    let asked = median_of(|| {
+        let start = Instant::now();
+        ask()?;
+        let asked = start.elapsed();
+        adapter.wait().map(|()| asked)
+    })?;
+    let many = median(|| (0..20).try_for_each(|_| ask()).and_then(|()| adapter.wait()))? / 20.0;
+    let alone: f64 = ran.iter().map(|ran| ran.time).sum();
+    let count = ran.len();
+    println!("{name} {whole:.1} (host {asked:.1}, one of 20 {many:.1}, {count} kernels {alone:.1}, first {first} ms)");
+    if std::env::args().len() > 1 {
+        ran.iter().for_each(|ran| println!("    {} {:.1}", ran.name, ran.time));
+    }
     Ok(())
 }
 
 /// Times an addition of four elements whose result is read.
 fn read_back(adapter: Adapter) -> Result<()> {
+    if !wanted("small_op_read_back") {
+        return Ok(());
+    }
     let device = Device::Gpu(adapter);
     let program = programs::one(Op::Binary(Binary::Add), &[&[4], &[4]], &[4]);
     let inputs: Vec<Value> = program.inputs.iter().map(|ty| numbers(ty, &device)).collect::<Result<_>>()?;
@@ -79,14 +112,21 @@ fn read_back(adapter: Adapter) -> Result<()> {
 
 /// The median time of a hundred calls, in microseconds.
 fn median(run: impl Fn() -> Result<()>) -> Result<f64> {
-    let mut times = Vec::new();
-    for _ in 0..100 {
+    median_of(|| {
         let start = Instant::now();
-        run()?;
-        times.push(start.elapsed().as_nanos() as f64 / 1000.0);
+        run().map(|()| start.elapsed())
+    })
+}
+
+/// The median of a hundred times, or of as many as two seconds allow, in microseconds.
+fn median_of(time: impl Fn() -> Result<Duration>) -> Result<f64> {
+    let start = Instant::now();
+    let mut times = vec![time()?];
+    while times.len() < 100 && start.elapsed() < Duration::from_secs(2) {
+        times.push(time()?);
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
+    times.sort();
+    Ok(times[times.len() / 2].as_nanos() as f64 / 1000.0)
 }
 
 fn main() -> Result<()> {

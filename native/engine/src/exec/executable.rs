@@ -7,6 +7,8 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::held::Held;
 use crate::exec::{Outcome, Plan};
+#[cfg(feature = "gpu")]
+use crate::gpu;
 use crate::passes;
 use crate::program::Program;
 use crate::types::TensorType;
@@ -33,6 +35,16 @@ pub struct Executable {
     /// The program before the passes, and those that are left out.
     source: Arc<(Program, Vec<String>)>,
     gradient: OnceLock<(usize, Option<Arc<Executable>>)>,
+    #[cfg(feature = "gpu")]
+    there: Arc<OnceLock<There>>,
+}
+
+/// What a GPU runs.
+#[cfg(feature = "gpu")]
+#[derive(Debug)]
+struct There {
+    plan: Plan,
+    recorded: gpu::Recorded,
 }
 
 impl Executable {
@@ -65,7 +77,14 @@ impl Executable {
         if own.is_none() || declared.iter().zip(&captures).any(|(ty, value)| *ty != value.ty()) {
             return Err(Error::invalid("program", "the captured tensors are not its trailing inputs"));
         }
-        Ok(Self { plan, captures: Held::new(captures), source, gradient: OnceLock::new() })
+        Ok(Self {
+            #[cfg(feature = "gpu")]
+            there: Arc::default(),
+            plan,
+            captures: Held::new(captures),
+            source,
+            gradient: OnceLock::new(),
+        })
     }
 
     /// What answers, after everything else, the gradients of the first result with respect to the first `params` inputs;
@@ -114,7 +133,10 @@ impl Executable {
     /// As [`Plan::run`].
     pub fn run(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Vec<Value>> {
         self.complete(&mut inputs, device)?;
-        self.plan.run(inputs, device)
+        match self.recorded(&inputs, device)? {
+            Some(results) => Ok(results),
+            None => self.plan(device)?.run(inputs, device),
+        }
     }
 
     /// Runs the program on `inputs` and the captures, to its end or to its first call into the host.
@@ -124,7 +146,46 @@ impl Executable {
     /// As [`Plan::start`].
     pub fn start(&self, mut inputs: Vec<Value>, device: &Device) -> Result<Outcome> {
         self.complete(&mut inputs, device)?;
-        self.plan.start(inputs, device)
+        match self.recorded(&inputs, device)? {
+            Some(results) => Ok(Outcome::Done(results)),
+            None => self.plan(device)?.start(inputs, device),
+        }
+    }
+
+    /// The results of all inputs, where a GPU has recorded the program.
+    fn recorded(&self, inputs: &[Value], device: &Device) -> Result<Option<Vec<Value>>> {
+        #[cfg(feature = "gpu")]
+        if let Device::Gpu(adapter) = device {
+            self.plan.check_inputs(inputs)?;
+            let there = self.there()?;
+            return there.recorded.run(&there.plan, inputs, *adapter);
+        }
+        let (_, _) = (inputs, device);
+        Ok(None)
+    }
+
+    /// What a device runs.
+    fn plan(&self, device: &Device) -> Result<&Plan> {
+        #[cfg(feature = "gpu")]
+        if let Device::Gpu(_) = device {
+            return Ok(&self.there()?.plan);
+        }
+        let _ = device;
+        Ok(&self.plan)
+    }
+
+    /// What a GPU runs, which is made when it is first asked for.
+    #[cfg(feature = "gpu")]
+    fn there(&self) -> Result<&There> {
+        if let Some(there) = self.there.get() {
+            return Ok(there);
+        }
+        let disabled = &self.source.1;
+        let off = |name: &str| disabled.iter().any(|off| off == name);
+        let program = passes::for_gpu(self.program(), disabled);
+        let plan = if off(passes::LIVENESS) { Plan::keeping(&program)? } else { Plan::new(&program)? };
+        let recorded = gpu::Recorded::new(&program, !off(passes::RECORDING));
+        Ok(self.there.get_or_init(|| There { plan, recorded }))
     }
 
     /// Adds the captures. What is read on a GPU is brought there once, and not by each instruction that reads it.

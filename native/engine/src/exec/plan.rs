@@ -116,7 +116,7 @@ impl Plan {
     }
 
     /// Inputs that nobody reads.
-    pub(super) fn unused_inputs(&self) -> &[usize] {
+    pub(crate) fn unused_inputs(&self) -> &[usize] {
         &self.0.unused_inputs
     }
 
@@ -125,7 +125,7 @@ impl Plan {
         self.program().outputs.iter().map(|&id| values[id].clone().ok_or_else(|| lost(id))).collect()
     }
 
-    fn check_inputs(&self, inputs: &[Value]) -> Result<()> {
+    pub(super) fn check_inputs(&self, inputs: &[Value]) -> Result<()> {
         let declared = &self.program().inputs;
         if inputs.len() != declared.len() {
             let reason = format!("takes {} inputs, got {}", declared.len(), inputs.len());

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use burn_cubecl::cubecl::Device as CubeDevice;
 use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::device::WgpuDeviceKind;
+use burn_cubecl::cubecl::wgpu::{AutoGraphicsApi, RuntimeOptions, try_init_setup, wgpu};
 use burn_std::stream::{StreamPolicy, set_policy};
 
 use super::layouts::Layouts;
@@ -20,9 +21,28 @@ pub struct Adapter(usize);
 /// What a GPU is.
 struct Found {
     device: CubeDevice,
-    client: OnceLock<std::result::Result<Client, String>>,
+    started: OnceLock<std::result::Result<Started, String>>,
     layouts: Layouts,
     tables: Tables,
+}
+
+/// A GPU that works.
+struct Started {
+    client: Client,
+    /// wgpu's handle, where it is reached so.
+    graphics: Option<wgpu::Device>,
+}
+
+fn start(device: &CubeDevice) -> Result<Started> {
+    let graphics = match device {
+        CubeDevice::Wgpu(own) => {
+            let failed = |error| Error::invalid("device", format!("{error}"));
+            let options = RuntimeOptions::try_default().map_err(failed)?;
+            Some(try_init_setup::<AutoGraphicsApi>(own, options).map_err(failed)?.device)
+        }
+        _ => None,
+    };
+    Ok(Started { client: device.client(), graphics })
 }
 
 /// The graphics API that wgpu reaches GPUs by.
@@ -39,7 +59,7 @@ fn found() -> &'static [Found] {
             .into_iter()
             .map(|device| Found {
                 device,
-                client: OnceLock::new(),
+                started: OnceLock::new(),
                 layouts: Layouts::default(),
                 tables: Tables::default(),
             })
@@ -123,11 +143,21 @@ impl Adapter {
     ///
     /// [`Error::Invalid`] when it cannot be started.
     pub(crate) fn client(&self) -> Result<&'static Client> {
+        Ok(&self.started()?.client)
+    }
+
+    fn started(&self) -> Result<&'static Started> {
         let found = &found()[self.0];
-        let client = found.client.get_or_init(|| {
-            let start = catch("device", || Ok(found.device.client()));
-            start.map_err(|error| error.to_string())
-        });
-        client.as_ref().map_err(|reason| Error::invalid("device", format!("{} does not start: {reason}", self.api())))
+        let started =
+            found.started.get_or_init(|| catch("device", || start(&found.device)).map_err(|error| error.to_string()));
+        started.as_ref().map_err(|reason| Error::invalid("device", format!("{} does not start: {reason}", self.api())))
+    }
+
+    /// Lets wgpu see what the GPU has done, which a thread of its own does otherwise, once it has woken up.
+    pub(super) fn look(&self) {
+        if let Ok(Started { graphics: Some(device), .. }) = self.started() {
+            // What fails here fails whoever waits, too.
+            let _ = device.poll(wgpu::PollType::Poll);
+        }
     }
 }

@@ -91,13 +91,19 @@ pub(crate) struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// What a kernel is told of the region, and its steps.
+    pub(crate) fn described(&self) -> Result<(Vec<u32>, Region)> {
+        let len = counted(self.shape.iter().product())?;
+        Ok(Merged::new(&self.shape, &self.operands, &self.steps).region(self, [len, 1, 1, 1]))
+    }
+
     /// An element for each of the region in each result.
     pub(crate) fn run(self) -> Result<Vec<Value>> {
         let len = counted(self.shape.iter().product())?;
         let outputs: Vec<CubeTensor> =
             self.types.iter().map(|ty| transfer::empty(ty, self.adapter)).collect::<Result<_>>()?;
         if len > 0 {
-            let (layout, region) = Merged::new(&self.shape, &self.operands, &self.steps).region(&self, [len, 1, 1, 1]);
+            let (layout, region) = self.described()?;
             self.launch(len, layout, region, &outputs)?;
         }
         Ok(outputs.into_iter().zip(self.types).map(|(tensor, ty)| transfer::from_cube(ty.dtype, tensor)).collect())

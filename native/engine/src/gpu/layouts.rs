@@ -7,6 +7,7 @@ use burn_cubecl::cubecl::server::Handle;
 use parking_lot::Mutex;
 
 use super::Adapter;
+use super::recorded::transferred;
 use crate::error::Result;
 
 /// Most layouts that are kept on a GPU.
@@ -18,14 +19,15 @@ pub(super) struct Layouts(Mutex<HashMap<Box<[u32]>, Handle>>);
 
 impl Layouts {
     fn handle(&self, words: &[u32], send: impl FnOnce(&[u8]) -> Handle) -> Handle {
-        let mut kept = self.0.lock();
-        if let Some(handle) = kept.get(words) {
+        if let Some(handle) = self.0.lock().get(words) {
             return handle.clone();
         }
+        // Nobody waits for the GPU's queue with the lock: whoever has the queue may want the lock.
+        let handle = send(bytemuck::cast_slice(words));
+        let mut kept = self.0.lock();
         if kept.len() >= MOST {
             kept.clear();
         }
-        let handle = send(bytemuck::cast_slice(words));
         kept.insert(words.into(), handle.clone());
         handle
     }
@@ -38,7 +40,10 @@ impl Layouts {
 /// As [`Adapter::client`].
 pub(crate) fn words(adapter: Adapter, words: &[u32]) -> Result<BufferArg> {
     let client = adapter.client()?;
-    let handle = adapter.layouts().handle(words, |bytes| client.create_from_slice(bytes));
+    let handle = adapter.layouts().handle(words, |bytes| {
+        transferred();
+        client.create_from_slice(bytes)
+    });
     // SAFETY: it holds these words.
     Ok(unsafe { BufferArg::from_raw_parts(handle, words.len()) })
 }

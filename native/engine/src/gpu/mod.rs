@@ -8,6 +8,7 @@ mod checked;
 mod close;
 mod complex;
 mod conv;
+mod copy;
 pub mod fallback;
 mod fill;
 mod finite;
@@ -18,11 +19,13 @@ mod gather;
 mod kernel;
 mod launch;
 mod layouts;
+mod linear;
 mod lines;
 mod memory;
 mod movement;
 mod order;
 mod product;
+mod recorded;
 mod reduce;
 mod rows;
 mod running;
@@ -40,6 +43,8 @@ mod writer;
 pub use adapter::Adapter;
 pub(crate) use finite::marks;
 pub use memory::Memory;
+pub(crate) use recorded::Recorded;
+pub use recorded::replays;
 pub(crate) use transfer::{Reading, download, upload};
 
 use crate::device::Device;
@@ -76,10 +81,14 @@ pub(crate) fn run(mut call: Call<'_>, adapter: Adapter) -> Result<Vec<Value>> {
 fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
     match call.op {
         Op::Fused(attrs) => fused(attrs, call, adapter).map(Some),
-        Op::Blocked(_) => match attend::run(call, adapter)? {
-            Some(results) => Ok(Some(results)),
-            None => body(call).map(Some),
-        },
+        Op::Blocked(_) => {
+            for way in [attend::run, linear::run] {
+                if let Some(results) = way(call, adapter)? {
+                    return Ok(Some(results));
+                }
+            }
+            body(call).map(Some)
+        }
         Op::Rows(_) => body(call).map(Some),
         Op::StopGrad | Op::CustomGrad(_) => Ok(call.inputs.first().cloned().map(|value| vec![value])),
         _ if !call.inputs.iter().all(|value| value.cube().is_some()) => Ok(None),

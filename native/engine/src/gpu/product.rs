@@ -7,7 +7,7 @@ use super::launch::{Operand, Work};
 use super::movement::strides;
 use super::reduce::settled;
 use super::step::{Fold, Step, Two};
-use super::tiled::Product;
+use super::tiled::{After, Product};
 use super::transfer::word;
 use crate::error::Result;
 use crate::ops::Call;
@@ -31,7 +31,7 @@ pub(super) fn dot(attrs: &Dot, call: &Call<'_>, adapter: Adapter) -> Result<Opti
         return Err(call.invalid(format!("{} and {} differ on the axes that {attrs:?} pairs", lhs.ty(), rhs.ty())));
     }
     if [lhs.dtype(), rhs.dtype(), out.dtype].into_iter().all(single) {
-        return matrices(&left, &right, lhs, rhs, out, adapter);
+        return matrices([&left, &right], [lhs, rhs], out, After::default(), adapter);
     }
     folded(&left, &right, lhs, rhs, out, adapter)
 }
@@ -63,6 +63,15 @@ impl<'a> Axes<'a> {
         self.lengths(axes).iter().product()
     }
 
+    /// The steps between outer batches, of which there are so many axes, inner ones, free elements and contracted ones; `None`
+    /// where these are not the same everywhere.
+    fn lie(&self, split: usize) -> Option<[usize; 4]> {
+        let own = strides(&self.shape);
+        let step = |group: &[usize]| step(group.iter().map(|&axis| (self.shape[axis], own[axis] as usize)));
+        let (outer, inner) = self.batch.split_at(split);
+        Some([step(outer)?, step(inner)?, step(&self.free)?, step(self.contract)?])
+    }
+
     /// The strides of these axes, and 0 for so many others, in a region of both operands.
     fn strides(&self, axes: &[usize]) -> Vec<isize> {
         let own = strides(&self.shape);
@@ -70,35 +79,55 @@ impl<'a> Axes<'a> {
     }
 }
 
-/// One batched product of matrices, of which each is read as it lies where its axes allow that.
-fn matrices(
-    left: &Axes<'_>,
-    right: &Axes<'_>,
-    lhs: &Value,
-    rhs: &Value,
-    out: &TensorType,
-    adapter: Adapter,
-) -> Result<Option<Value>> {
-    let Some((lhs, lhs_steps)) = matrix(left, lhs, adapter)? else { return Ok(None) };
-    let Some((rhs, rhs_steps)) = matrix(right, rhs, adapter)? else { return Ok(None) };
-    let sizes = [left.len(left.batch), left.len(&left.free), left.len(left.contract), right.len(&right.free)];
-    let product = Product::new(adapter, [&lhs, &rhs], sizes, [lhs_steps, rhs_steps]);
-    settled(product.run(&out.shape)?, out, adapter).map(Some)
+/// What is made of each element of a product of `f32`; `None` where the product is none of tiles.
+pub(super) fn then(attrs: &Dot, call: &Call<'_>, after: After, adapter: Adapter) -> Result<Option<Value>> {
+    let ([lhs, rhs], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
+    let there = |value: &Value| value.cube().is_some() && !value.is_empty() && single(value.dtype());
+    if !there(lhs) || !there(rhs) || out.dtype != Type::F32 {
+        return Ok(None);
+    }
+    let left = Axes::new(lhs, &attrs.lhs_batch, &attrs.lhs_contract);
+    let right = Axes::new(rhs, &attrs.rhs_batch, &attrs.rhs_contract);
+    if left.lengths(left.batch) != right.lengths(right.batch)
+        || left.lengths(left.contract) != right.lengths(right.contract)
+    {
+        return Ok(None);
+    }
+    matrices([&left, &right], [lhs, rhs], out, after, adapter)
 }
 
-/// The operand, and its steps between batches, free elements and contracted ones.
-fn matrix(axes: &Axes<'_>, value: &Value, adapter: Adapter) -> Result<Option<(CubeTensor, [usize; 3])>> {
-    let own = strides(&axes.shape);
-    let step = |group: &[usize]| step(group.iter().map(|&axis| (axes.shape[axis], own[axis] as usize)));
-    if let (Some(batch), Some(free), Some(contract)) = (step(axes.batch), step(&axes.free), step(axes.contract)) {
-        return Ok(value.cube().map(|tensor| (tensor.clone(), [batch, free, contract])));
+/// One batched product of matrices, of which each is read as it lies where its axes allow that, and what is done to its elements.
+fn matrices(
+    [left, right]: [&Axes<'_>; 2],
+    [lhs, rhs]: [&Value; 2],
+    out: &TensorType,
+    after: After,
+    adapter: Adapter,
+) -> Result<Option<Value>> {
+    // The first outer batches of which most operands lie well.
+    let lie = |split: usize| [left, right].into_iter().filter(|axes| axes.lie(split).is_some()).count();
+    let split = (0..=left.batch.len()).rev().max_by_key(|&split| lie(split)).unwrap_or(0);
+    let Some((lhs, lhs_steps)) = matrix(left, split, lhs, adapter)? else { return Ok(None) };
+    let Some((rhs, rhs_steps)) = matrix(right, split, rhs, adapter)? else { return Ok(None) };
+    let (outer, inner) = left.batch.split_at(split);
+    let sizes =
+        [left.len(outer), left.len(inner), left.len(&left.free), left.len(left.contract), right.len(&right.free)];
+    let product = Product::new(adapter, [&lhs, &rhs], sizes, [lhs_steps, rhs_steps]);
+    settled(product.then(after, &out.shape)?, out, adapter).map(Some)
+}
+
+/// The operand, and its steps between outer batches, inner ones, free elements and contracted ones.
+fn matrix(axes: &Axes<'_>, split: usize, value: &Value, adapter: Adapter) -> Result<Option<(CubeTensor, [usize; 4])>> {
+    if let Some(steps) = axes.lie(split) {
+        return Ok(value.cube().map(|tensor| (tensor.clone(), steps)));
     }
     let straight = [axes.batch, &axes.free, axes.contract].concat();
     let moved = TensorType::new(value.dtype(), axes.lengths(&straight));
     let order = Op::Transpose(crate::program::Axes { axes: straight });
     let moved = super::movement::run(&order, value, &moved, adapter)?;
     let (free, contract) = (axes.len(&axes.free), axes.len(axes.contract));
-    Ok(moved.and_then(|value| value.cube().cloned()).map(|tensor| (tensor, [free * contract, contract, 1])))
+    let steps = [axes.len(&axes.batch[split..]) * free * contract, free * contract, contract, 1];
+    Ok(moved.and_then(|value| value.cube().cloned()).map(|tensor| (tensor, steps)))
 }
 
 /// From one element to the next along all of some axes, given by lengths and strides; `None` where that is not the same everywhere.

@@ -89,21 +89,29 @@ fn read(attrs: &Fused, own: &[usize], extent: Extent, layout: &mut Vec<u32>) -> 
     // Axes of rows, and whether the operand repeats along them.
     let axes = lead.iter().zip(own_lead).filter(|(length, _)| **length != 1).map(|(&length, &own)| (length, own == 1));
     let axes: Vec<(usize, bool)> = axes.collect();
-    let first = axes.iter().take_while(|axis| axis.1).count();
-    let end = first + axes[first..].iter().take_while(|axis| !axis.1).count();
-    if axes[end..].iter().any(|axis| !axis.1) {
+    let mut rest = &axes[..];
+    let [all, outer, between, inner, share] = [true, false, true, false, true].map(|repeats| {
+        let (these, others) = rest.split_at(rest.iter().take_while(|axis| axis.1 == repeats).count());
+        rest = others;
+        these.iter().map(|axis| axis.0).product::<usize>()
+    });
+    if !rest.is_empty() || (all > 1 && inner > 1) {
         return None;
     }
-    let [share, rows] = [&axes[end..], &axes[first..end]].map(|axes| axes.iter().map(|axis| axis.0).product::<usize>());
+    // Rows of the operand that follow each other, how many of the region share one, and after how many of these others come.
+    let (rows, share, period) = match inner {
+        1 => (outer, between, u32::MAX as usize),
+        _ => (inner, share, between * inner),
+    };
     match (width, rows, share) {
         (Width::Whole, 1, _) => return Some(RowRead::Column),
         (Width::One, 1, _) => return Some(RowRead::One),
-        (Width::Whole, _, 1) if first == 0 => return Some(RowRead::Whole),
-        (Width::One, _, 1) if first == 0 => return Some(RowRead::Row),
+        (Width::Whole, _, 1) if all == 1 && inner == 1 => return Some(RowRead::Whole),
+        (Width::One, _, 1) if all == 1 && inner == 1 => return Some(RowRead::Row),
         _ => {}
     }
-    layout.extend([share as u32, rows as u32]);
-    Some(RowRead::Repeated(layout.len() - 2, width))
+    layout.extend([share as u32, rows as u32, period as u32]);
+    Some(RowRead::Repeated(layout.len() - 3, width))
 }
 
 fn region(attrs: &Fused, reads: Vec<RowRead>) -> Option<Rows> {

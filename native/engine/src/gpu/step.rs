@@ -119,6 +119,19 @@ pub(crate) enum Step {
     Load(usize, usize),
 }
 
+impl Step {
+    /// The step with other numbers for the values that it reads.
+    pub(crate) fn renumbered(self, number: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Step::Literal(_) | Step::Place(_) | Step::Number => self,
+            Step::One(function, x) => Step::One(function, number(x)),
+            Step::Two(function, x, y) => Step::Two(function, number(x), number(y)),
+            Step::Select(condition, x, y) => Step::Select(number(condition), number(x), number(y)),
+            Step::Load(from, at) => Step::Load(from, number(at)),
+        }
+    }
+}
+
 /// How an operand is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Read {
@@ -194,8 +207,8 @@ pub(crate) enum RowRead {
     Column,
     /// An element for each row.
     Row,
-    /// Rows that repeat, or an element for each of these: so many rows share one, and there are so many of them, say the two words
-    /// of the layout from this one on.
+    /// Rows that repeat, or an element for each of these: so many rows share one, there are so many of them, and after so many
+    /// come others, say the three words of the layout from this one on.
     Repeated(usize, Width),
     /// One element for all.
     One,

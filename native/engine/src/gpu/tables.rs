@@ -8,6 +8,7 @@ use num_complex::Complex64;
 use parking_lot::Mutex;
 
 use super::Adapter;
+use super::recorded::transferred;
 use crate::error::Result;
 use crate::ops::fft;
 
@@ -70,17 +71,21 @@ pub(super) struct Tables(Mutex<Vec<(Table, Handle, usize)>>);
 /// As [`Adapter::client`].
 pub(super) fn table(adapter: Adapter, table: Table) -> Result<BufferArg> {
     let client = adapter.client()?;
-    let mut kept = adapter.tables().0.lock();
-    let (handle, len) = match kept.iter().position(|(known, ..)| *known == table) {
-        Some(place) => {
-            let (_, handle, len) = kept.remove(place);
-            (handle, len)
-        }
-        None => {
-            let words: Vec<f32> = table.numbers().iter().flat_map(|x| [x.re as f32, x.im as f32]).collect();
-            (client.create_from_slice(bytemuck::cast_slice(&words)), words.len())
-        }
+    let known = |kept: &mut Vec<(Table, Handle, usize)>| {
+        let place = kept.iter().position(|(known, ..)| *known == table)?;
+        let (_, handle, len) = kept.remove(place);
+        kept.push((table, handle.clone(), len));
+        Some((handle, len))
     };
+    let there = known(&mut adapter.tables().0.lock());
+    let (handle, len) = there.unwrap_or_else(|| {
+        // Without the lock, as layouts are.
+        let words: Vec<f32> = table.numbers().iter().flat_map(|x| [x.re as f32, x.im as f32]).collect();
+        transferred();
+        (client.create_from_slice(bytemuck::cast_slice(&words)), words.len())
+    });
+    let mut kept = adapter.tables().0.lock();
+    kept.retain(|(known, ..)| *known != table);
     kept.push((table, handle.clone(), len));
     let too_many = |kept: &[(Table, Handle, usize)]| {
         kept.len() > TABLES || kept.iter().map(|(.., len)| len / 2).sum::<usize>() > NUMBERS

@@ -10,6 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_std::Bytes;
 
 use super::Adapter;
+use super::recorded::transferred;
 use super::wait::wait;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -45,6 +46,7 @@ pub(crate) fn upload(value: Value, adapter: Adapter) -> Result<Value> {
     ensure(bytes.len(), adapter)?;
     // A buffer of no bytes cannot be bound.
     let bytes = if bytes.is_empty() { Bytes::from_bytes_vec(vec![0; 4]) } else { bytes };
+    transferred();
     let handle = client.create(bytes);
     let tensor = CubeTensor::new_contiguous(
         client.clone(),
@@ -103,7 +105,10 @@ impl Reading {
     pub(crate) fn start(values: Vec<Value>) -> Result<Self> {
         let handles = values.iter().filter_map(Value::cube).map(|tensor| tensor.handle.clone()).collect();
         let coming = match values.iter().find_map(Value::adapter) {
-            Some(adapter) => Some((Box::pin(adapter.client()?.read_async(handles)) as Coming, adapter)),
+            Some(adapter) => {
+                transferred();
+                Some((Box::pin(adapter.client()?.read_async(handles)) as Coming, adapter))
+            }
             None => None,
         };
         Ok(Self { values, coming })

@@ -197,8 +197,8 @@ impl Solver<'_> {
         let [matrix, unknown, equation] = below.steps;
         let below = self.copy(self.a, below.start, [matrix, equation, unknown], [matrices, count, half])?;
         let known = self.copy(self.x, known.start, known.steps, [matrices, half, sides])?;
-        let (lhs_steps, rhs_steps) = ([count * half, half, 1], [half * sides, 1, sides]);
-        let sizes = [matrices, count, half, sides];
+        let (lhs_steps, rhs_steps) = ([count * half, 0, half, 1], [half * sides, 0, 1, sides]);
+        let sizes = [matrices, 1, count, half, sides];
         let product = Product::new(self.adapter, [&below, &known], sizes, [lhs_steps, rhs_steps]);
         Ok(product.run(&[matrices, count, sides])?.cube().cloned())
     }

@@ -36,6 +36,9 @@ const PASSES: &[Pass] = &[
 /// The name of what is no pass over programs: the executor gives memory back, or uses it again, after the last read.
 pub const LIVENESS: &str = "liveness";
 
+/// The name of what is no pass either: programs that a GPU runs again and again are recorded there.
+pub const RECORDING: &str = "recording";
+
 /// The name of the pass that names what regions compute: see [`patterns`].
 const PATTERNS: &str = "patterns";
 
@@ -45,7 +48,7 @@ const PATTERNS: &str = "patterns";
 /// assert!(ex_burn_engine::passes::names().any(|name| name == "fusion"));
 /// ```
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PASSES.iter().map(|(name, _)| *name).chain([PATTERNS, LIVENESS])
+    PASSES.iter().map(|(name, _)| *name).chain([PATTERNS, LIVENESS, RECORDING])
 }
 
 /// `program` made faster by all passes but those named in `disabled`, and so the programs inside its loops and branches.
@@ -74,6 +77,16 @@ pub fn optimise(program: &Program, disabled: &[String]) -> Result<Program> {
     }
     let off = patterns::disabled(disabled);
     Ok(everywhere(fast, &|program| patterns::name(program, &off)))
+}
+
+/// A program that was made faster for a GPU, unless what that joins is `disabled`.
+#[cfg(feature = "gpu")]
+pub(crate) fn for_gpu(program: &Program, disabled: &[String]) -> Program {
+    let is_on = |name: &str| !disabled.iter().any(|off| off == name);
+    if !is_on(PATTERNS) {
+        return program.clone();
+    }
+    everywhere(program, &patterns::join_products)
 }
 
 fn check_names(disabled: &[String]) -> Result<()> {

@@ -5,7 +5,7 @@ use ex_burn_engine::gpu::fallback;
 use ex_burn_engine::program::*;
 use ex_burn_engine::{Device, TensorType, Type, Value, scalar};
 
-use super::{floats, gpu, random, singles, typed};
+use super::{floats, gpu, launches, random, singles, typed};
 
 /// Queries of `[batch, heads, steps, 4]`, keys alike, values of 3 numbers, a mask, and a number for each row and for each head that
 /// scores are multiplied by.
@@ -75,6 +75,25 @@ fn attention_by_blocks_of_rows() {
         assert_eq!(fallback::take(), []);
         for (at, (a, b)) in floats(&run(&Device::Cpu)).into_iter().zip(there).enumerate() {
             assert!((a - b).abs() <= 2e-5, "{sizes:?} {mask:?} at {at}: {a} on the CPU, {b} on the GPU");
+        }
+    }
+}
+
+#[test]
+fn masks_of_small_attentions_take_no_kernel_of_their_own() {
+    let Some(gpu) = gpu() else { return };
+    // For all matrices, for each of a batch, for each head, for each matrix, and of keys alone.
+    for mask in [vec![20, 64], vec![3, 1, 20, 64], vec![4, 20, 64], vec![3, 4, 20, 64], vec![3, 1, 1, 64], vec![64]] {
+        let (program, inputs) = attention([3, 4, 20, 64], &mask);
+        let executable = Executable::optimised(&program, vec![], &[]).unwrap();
+        let run = |device: &Device| {
+            let there = inputs.iter().map(|value| value.clone().to_device(device).unwrap()).collect();
+            executable.run(there, device).unwrap().remove(0).to_device(&Device::Cpu).unwrap()
+        };
+        let mut there = None;
+        assert_eq!(launches(|| there = Some(floats(&run(&gpu.device)))), 3, "{mask:?}");
+        for (at, (a, b)) in floats(&run(&Device::Cpu)).into_iter().zip(there.unwrap_or_default()).enumerate() {
+            assert!((a - b).abs() <= 2e-5, "{mask:?} at {at}: {a} on the CPU, {b} on the GPU");
         }
     }
 }

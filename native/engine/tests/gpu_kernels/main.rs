@@ -7,16 +7,20 @@ mod fourier;
 mod functions;
 mod integers;
 mod linalg;
+mod linear;
 #[path = "../tools/gpu.rs"]
 mod machine;
 mod order;
 mod products;
+mod recorded;
 mod running;
 mod sizes;
 mod update;
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use burn_cubecl::cubecl::logging::{LaunchObservation, LaunchObserver};
 use ex_burn_engine::exec;
 use ex_burn_engine::gpu::fallback;
 use ex_burn_engine::program::Op;
@@ -49,6 +53,24 @@ impl Gpu {
     fn one(&self, op: &Op, inputs: &[Value], output: TensorType) -> Value {
         self.run(op, inputs, &[output]).remove(0)
     }
+}
+
+/// How many kernels are asked for while `run` runs.
+fn launches(run: impl FnOnce()) -> usize {
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl LaunchObserver for Count {
+        fn launched(&self, _kernel: &'static str) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    let count = Arc::new(Count::default());
+    let watching = LaunchObservation::new(count.clone());
+    run();
+    drop(watching);
+    count.0.load(Ordering::Relaxed)
 }
 
 /// Numbers that look random, from 0 up to 1.

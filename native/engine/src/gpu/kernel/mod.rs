@@ -3,6 +3,7 @@
 mod angle;
 pub(super) mod apply;
 pub(super) mod arg;
+pub(super) mod copy;
 mod double;
 pub(super) mod finite;
 pub(super) mod fold;
@@ -15,5 +16,6 @@ pub(super) mod region;
 pub(super) mod rows;
 pub(super) mod scan;
 pub(super) mod scatter;
+mod strip;
 pub(super) mod tiled;
 pub(super) mod triangular;

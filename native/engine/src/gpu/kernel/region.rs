@@ -25,7 +25,7 @@ pub(crate) fn map_region(
     let number = ABSOLUTE_POS as u32;
     if number < layout[COUNT] {
         let places = places(layout, number, comptime!(region.clone()));
-        let values = values(operands, &places, layout, number, comptime!(region.clone()));
+        let values = values(Sequence::<u32>::new(), operands, &places, layout, number, comptime!(region.clone()));
         let at = match comptime!(region.write) {
             Write::Each => number,
             Write::Strided(operand) => strided(&places, layout, operand, comptime!(region.rank)),
@@ -40,24 +40,41 @@ pub(crate) fn map_region(
     }
 }
 
+/// The only result of a region for an element whose first value is known already.
+#[cube]
+pub(crate) fn value_after(
+    first: u32,
+    operands: &Sequence<Box<[u32]>>,
+    layout: &[u32],
+    number: u32,
+    #[comptime] region: Region,
+) -> u32 {
+    let places = places(layout, number, comptime!(region.clone()));
+    let mut given = Sequence::<u32>::new();
+    given.push(first);
+    let values = values(given, operands, &places, layout, number, comptime!(region.clone()));
+    *values.index(comptime!(region.results[0]))
+}
+
 /// The only result of a region for an element.
 #[cube]
 pub(crate) fn value(operands: &Sequence<Box<[u32]>>, layout: &[u32], number: u32, #[comptime] region: Region) -> u32 {
     let places = places(layout, number, comptime!(region.clone()));
-    let values = values(operands, &places, layout, number, comptime!(region.clone()));
+    let values = values(Sequence::<u32>::new(), operands, &places, layout, number, comptime!(region.clone()));
     *values.index(comptime!(region.results[0]))
 }
 
-/// All values of a region for an element.
+/// All values of a region for an element, those that are `given` first.
 #[cube]
 fn values(
+    given: Sequence<u32>,
     operands: &Sequence<Box<[u32]>>,
     places: &Sequence<u32>,
     layout: &[u32],
     number: u32,
     #[comptime] region: Region,
 ) -> Sequence<u32> {
-    let mut values = Sequence::<u32>::new();
+    let mut values = given;
     #[unroll]
     for i in 0..region.reads.len() {
         let at = address(places, layout, number, comptime!(region.reads[i]), comptime!(region.rank));

@@ -110,5 +110,7 @@ fn values(
 /// The row of an operand whose rows repeat.
 #[cube]
 fn repeated(layout: &[u32], row: u32, #[comptime] word: usize) -> u32 {
-    (row / layout[word]) % layout[comptime!(word + 1)]
+    let number = row / layout[word];
+    let rows = layout[comptime!(word + 1)];
+    number / layout[comptime!(word + 2)] * rows + number % rows
 }

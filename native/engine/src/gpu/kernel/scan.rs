@@ -36,6 +36,40 @@ fn finished(state: &State, #[comptime] fold: Fold) -> u32 {
     if comptime!(fold.compensates()) { bits(number(state.value) + number(state.lost)) } else { state.value }
 }
 
+/// The elements that a thread folds: from one to before another, both within a line that begins at `line`.
+#[derive(CubeType, Clone, Copy)]
+struct Part {
+    line: u32,
+    first: u32,
+    end: u32,
+}
+
+/// The part with this number, of lines in so many parts.
+#[cube]
+fn part_of(layout: &[u32], number: u32, #[comptime] part: u32) -> Part {
+    let (len, parts) = (layout[1], layout[2]);
+    let first = (number % parts) * part;
+    Part { line: number / parts * len, first, end: min(first + part, len) }
+}
+
+/// The fold with one more element.
+#[cube]
+fn with(
+    state: &State,
+    values: &[u32],
+    lost: &[u32],
+    at: u32,
+    zero: u32,
+    #[comptime] exact: bool,
+    #[comptime] fold: Fold,
+) -> State {
+    let mut less = 0u32.runtime();
+    if comptime!(!exact) {
+        less = lost[at as usize];
+    }
+    join(state, &State { value: values[at as usize], lost: less }, zero, fold)
+}
+
 /// The fold of each part of each line.
 #[cube(launch_unchecked)]
 pub(crate) fn totals(
@@ -48,28 +82,20 @@ pub(crate) fn totals(
     #[comptime] exact: bool,
     #[comptime] fold: Fold,
 ) {
-    let at = ABSOLUTE_POS as u32;
-    let (count, len, parts, zero) = (layout[0], layout[1], layout[2], layout[3]);
-    if at < count {
-        let line = (at / parts) * len;
-        let first = (at % parts) * part;
-        let end = min(first + part, len);
+    let number = ABSOLUTE_POS as u32;
+    if number < layout[0] {
+        let own = part_of(layout, number, part);
         let mut sum = fold.identity.runtime();
         let mut sum_lost = 0u32.runtime();
-        let mut k = first;
-        while k < end {
-            let mut less = 0u32.runtime();
-            if comptime!(!exact) {
-                less = lost[(line + k) as usize];
-            }
-            let more = State { value: values[(line + k) as usize], lost: less };
-            let next = join(&State { value: sum, lost: sum_lost }, &more, zero, fold);
+        let mut k = own.first;
+        while k < own.end {
+            let next = with(&State { value: sum, lost: sum_lost }, values, lost, own.line + k, layout[3], exact, fold);
             sum = next.value;
             sum_lost = next.lost;
             k += 1u32;
         }
-        total[at as usize] = sum;
-        total_lost[at as usize] = sum_lost;
+        total[number as usize] = sum;
+        total_lost[number as usize] = sum_lost;
     }
 }
 
@@ -88,33 +114,26 @@ pub(crate) fn scan(
     #[comptime] exact: bool,
     #[comptime] fold: Fold,
 ) {
-    let at = ABSOLUTE_POS as u32;
-    let (count, len, parts, zero) = (layout[0], layout[1], layout[2], layout[3]);
-    if at < count {
-        let line = (at / parts) * len;
-        let number = at % parts;
-        let end = min((number + 1u32) * part, len);
+    let number = ABSOLUTE_POS as u32;
+    if number < layout[0] {
+        let own = part_of(layout, number, part);
         let mut sum = fold.identity.runtime();
         let mut sum_lost = 0u32.runtime();
-        if number > 0u32 {
-            sum = starts[(at - 1u32) as usize];
-            sum_lost = starts_lost[(at - 1u32) as usize];
+        if own.first > 0u32 {
+            sum = starts[(number - 1u32) as usize];
+            sum_lost = starts_lost[(number - 1u32) as usize];
         }
-        let mut k = number * part;
-        while k < end {
-            let mut less = 0u32.runtime();
-            if comptime!(!exact) {
-                less = lost[(line + k) as usize];
-            }
-            let more = State { value: values[(line + k) as usize], lost: less };
-            let next = join(&State { value: sum, lost: sum_lost }, &more, zero, fold);
+        let mut k = own.first;
+        while k < own.end {
+            let at = own.line + k;
+            let next = with(&State { value: sum, lost: sum_lost }, values, lost, at, layout[3], exact, fold);
             sum = next.value;
             sum_lost = next.lost;
             if comptime!(exact) {
-                running[(line + k) as usize] = finished(&next, fold);
+                running[at as usize] = finished(&next, fold);
             } else {
-                running[(line + k) as usize] = next.value;
-                running_lost[(line + k) as usize] = next.lost;
+                running[at as usize] = next.value;
+                running_lost[at as usize] = next.lost;
             }
             k += 1u32;
         }

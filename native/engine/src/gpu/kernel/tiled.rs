@@ -6,7 +6,10 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use crate::gpu::step::{Strip, Tile};
+use super::function::{bits, number};
+use super::region::value_after;
+use super::strip::{keep, pitch, read, reader};
+use crate::gpu::step::{Region, Tile};
 
 /// Where a layout holds the sizes of the product, in how many parts the contracted axis is cut, how long each is, and how many
 /// tiles there are: along rows, along columns, in all.
@@ -18,33 +21,45 @@ const PART: usize = 4;
 const ROW_TILES: usize = 5;
 const COLUMN_TILES: usize = 6;
 const TILES: usize = 7;
-/// The steps of an operand for a batch, a line (a row of the left one, a column of the right one) and a contracted element.
-/// Of windows a contracted element is a channel, and the step of a line is that of an example.
+/// The steps of an operand for an outer and an inner batch, a line (a row of the left one, a column of the right one) and a
+/// contracted element. Of windows a contracted element is a channel, and the step of a line is that of an example.
 const LHS: usize = 8;
-const RHS: usize = 11;
+const RHS: usize = 12;
+/// How many inner batches an outer one has.
+pub(super) const INNER_BATCHES: usize = 16;
 /// The steps of the result for a batch, a part, a row, a block of columns and a column; and how many columns a block has.
-const OUT: usize = 14;
-const WIDTH: usize = 19;
+const OUT: usize = 17;
+pub(super) const WIDTH: usize = 22;
 /// Eight words for each axis of windows: how many there are, from one to the next, what lies before the input, the input's
 /// length with gaps, the length of a gap and an element, the step of an element, the kernel's length, and from one of its
 /// elements to the next.
-const AXES: usize = 20;
-const AXIS: usize = 8;
+pub(super) const AXES: usize = 23;
+pub(super) const AXIS: usize = 8;
 
 /// Threads along an edge of a tile. Each makes squares of four by four elements.
 pub(crate) const EDGE: usize = 16;
 /// Threads of a block.
 pub(crate) const UNITS: usize = EDGE * EDGE;
 
-type Four = Vector<f32, Const<4>>;
+pub(super) type Four = Vector<f32, Const<4>>;
 
-/// The product `[batch, rows, inner]` by `[batch, inner, columns]`.
+/// The product `[batch, rows, inner]` by `[batch, inner, columns]`, each element of which goes through the region `after`.
 #[cube(launch_unchecked)]
-pub(crate) fn product(lhs: &[f32], rhs: &[f32], out: &mut [f32], layout: &[u32], #[comptime] tile: Tile) {
-    let number = CUBE_POS as u32;
-    if number < layout[TILES] {
-        let column_tile = number % layout[COLUMN_TILES];
-        let rest = number / layout[COLUMN_TILES];
+#[allow(clippy::too_many_arguments, reason = "a kernel has as many as it has buffers")]
+pub(crate) fn product(
+    lhs: &[f32],
+    rhs: &[f32],
+    out: &mut [f32],
+    layout: &[u32],
+    operands: &Sequence<Box<[u32]>>,
+    after_layout: &[u32],
+    #[comptime] tile: Tile,
+    #[comptime] after: Region,
+) {
+    let place = CUBE_POS as u32;
+    if place < layout[TILES] {
+        let column_tile = place % layout[COLUMN_TILES];
+        let rest = place / layout[COLUMN_TILES];
         let row_tile = rest % layout[ROW_TILES];
         let rest = rest / layout[ROW_TILES];
         let part = rest % layout[PARTS];
@@ -80,177 +95,7 @@ pub(crate) fn product(lhs: &[f32], rhs: &[f32], out: &mut [f32], layout: &[u32],
             sync_cube();
         }
         let from = batch * layout[OUT] + part * layout[OUT + 1];
-        write(out, layout, &sums, from, first_row, first_column, tile);
-    }
-}
-
-/// From one contracted element of a strip to the next, in fours: one more than there are, so that threads of a store meet
-/// different banks.
-fn pitch(squares: usize) -> usize {
-    squares * EDGE + 1
-}
-
-/// What a thread brings of a strip: four lines of one contracted element. All that a layout says of them is read before the loop,
-/// as after each barrier it would have to be read again. It is as little as can be: with two squares both ways a thread has 128
-/// registers on an H200, and one more would halve the threads that a multiprocessor holds.
-#[derive(CubeType)]
-struct Reader {
-    /// Whether there is work for this thread, and where in a strip it is kept.
-    works: bool,
-    place: u32,
-    /// The contracted element in the strip.
-    depth: u32,
-    /// From one contracted element, or one channel of windows, to the next.
-    step: u32,
-    /// How many of the lines are some of the operand.
-    lines: u32,
-    /// Where the first line begins, and from one to the next.
-    start: u32,
-    line_step: u32,
-    /// Of windows, for each line where its example begins, and the place along each axis, the last axis first, as all of these.
-    starts: Sequence<u32>,
-    places: Sequence<u32>,
-    axes: Sequence<Axis>,
-}
-
-/// What a layout says of an axis of windows.
-#[derive(CubeType)]
-struct Axis {
-    length: u32,
-    gap: u32,
-    step: u32,
-    kernel: u32,
-    dilation: u32,
-}
-
-#[cube]
-fn reader(
-    layout: &[u32],
-    batch: u32,
-    first: u32,
-    #[comptime] strip: Strip,
-    #[comptime] squares: usize,
-    #[comptime] inner: usize,
-    #[comptime] steps: usize,
-    #[comptime] lines: usize,
-) -> Reader {
-    let unit = UNIT_POS;
-    let fours = comptime!((squares * EDGE) as u32);
-    let inner = comptime!(inner as u32);
-    let along_inner = comptime!(strip == Strip::AlongInner);
-    let four = if along_inner { unit / inner } else { unit % fours };
-    let depth = if along_inner { unit % inner } else { unit / fours };
-    let works = unit < fours * inner;
-    let mut starts = Sequence::<u32>::new();
-    let mut places = Sequence::<u32>::new();
-    let mut axes = Sequence::<Axis>::new();
-    let count = comptime!(strip.axes());
-    let line = first + 4u32 * four;
-    let (start, line_step) = (batch * layout[steps], layout[steps + 1]);
-    if comptime!(count > 0) {
-        #[unroll]
-        for i in 0..4usize {
-            let line = line + comptime!(i as u32);
-            let example = line / layout[WIDTH];
-            let mut rest = line - example * layout[WIDTH];
-            starts.push(start + example * line_step);
-            #[unroll]
-            for inverse in 0..count {
-                let axis = comptime!(AXES + (count - 1 - inverse) * AXIS);
-                let window = rest % layout[axis];
-                rest /= layout[axis];
-                places.push(window * layout[axis + 1] - layout[axis + 2]);
-            }
-        }
-    }
-    #[unroll]
-    for inverse in 0..count {
-        let axis = comptime!(AXES + (count - 1 - inverse) * AXIS);
-        axes.push(Axis {
-            length: layout[axis + 3],
-            gap: layout[axis + 4],
-            step: layout[axis + 5],
-            kernel: layout[axis + 6],
-            dilation: layout[axis + 7],
-        });
-    }
-    let lines = select(works && line < layout[lines], layout[lines] - line, 0u32.runtime());
-    Reader {
-        works,
-        place: depth * comptime!(pitch(squares) as u32) + four,
-        depth,
-        step: layout[steps + 2],
-        lines,
-        start: start + line * line_step,
-        line_step,
-        starts,
-        places,
-        axes,
-    }
-}
-
-/// The four elements of a thread, zeros for those outside of the operand.
-#[cube]
-fn read(from: &[f32], reader: &Reader, k: u32, end: u32, #[comptime] strip: Strip) -> Four {
-    let mut four = Four::new(0.0f32);
-    let depth = k + reader.depth;
-    let mut channel = depth;
-    let mut kernel = Sequence::<u32>::new();
-    #[unroll]
-    for i in 0..reader.axes.len() {
-        let axis = reader.axes.index(i);
-        let whole = channel / axis.kernel;
-        kernel.push((channel - whole * axis.kernel) * axis.dilation);
-        channel = whole;
-    }
-    let first = if comptime!(strip == Strip::AlongInner) { channel } else { channel * reader.step };
-    #[unroll]
-    for i in 0..4usize {
-        let number = comptime!(i as u32);
-        let mut inside = depth < end && number < reader.lines;
-        let start = match strip {
-            Strip::Windows { .. } => *reader.starts.index(i),
-            Strip::AlongLines => reader.start + number,
-            _ => reader.start + number * reader.line_step,
-        };
-        let mut at = first + start;
-        #[unroll]
-        for j in 0..reader.axes.len() {
-            let axis = reader.axes.index(j);
-            // What lies before the input wraps around to very large places.
-            let mut place = *reader.places.index(comptime!(i * reader.axes.len() + j)) + *kernel.index(j);
-            inside = inside && place < axis.length;
-            if comptime!(strip.has_gaps()) {
-                let whole = place / axis.gap;
-                inside = inside && whole * axis.gap == place;
-                place = whole;
-            }
-            at += place * axis.step;
-        }
-        if inside {
-            four.insert(i, from[at as usize]);
-        }
-    }
-    four
-}
-
-/// Puts the four elements of a thread into one half of the strips.
-#[cube]
-fn keep(
-    strips: &mut Shared<[Four]>,
-    reader: &Reader,
-    four: Four,
-    half: u32,
-    #[comptime] squares: usize,
-    #[comptime] inner: usize,
-) {
-    let at = half * comptime!((inner * pitch(squares)) as u32) + reader.place;
-    if comptime!(squares * EDGE * inner != UNITS) {
-        if reader.works {
-            strips[at as usize] = four;
-        }
-    } else {
-        strips[at as usize] = four;
+        write(out, layout, &sums, from, first_row, first_column, operands, after_layout, tile, after);
     }
 }
 
@@ -287,6 +132,7 @@ fn multiply(lhs: &Shared<[Four]>, rhs: &Shared<[Four]>, sums: &mut Array<Four>, 
 
 /// Writes the sums of a thread that lie inside of the result.
 #[cube]
+#[allow(clippy::too_many_arguments, reason = "as the kernel")]
 fn write(
     out: &mut [f32],
     layout: &[u32],
@@ -294,7 +140,10 @@ fn write(
     from: u32,
     first_row: u32,
     first_column: u32,
+    operands: &Sequence<Box<[u32]>>,
+    after_layout: &[u32],
     #[comptime] tile: Tile,
+    #[comptime] after: Region,
 ) {
     let edge = comptime!(EDGE as u32);
     let first_row = first_row + UNIT_POS / edge * 4u32;
@@ -308,8 +157,14 @@ fn write(
         for r in 0..comptime!(4 * tile.rows) {
             let row = first_row + comptime!((r / 4 * EDGE * 4 + r % 4) as u32);
             if column < layout[COLUMNS] && row < layout[ROWS] {
-                let sum = sums[comptime!(r * tile.columns + c / 4)];
-                out[(at + row * layout[OUT + 2]) as usize] = sum.extract(comptime!(c % 4));
+                let sum = sums[comptime!(r * tile.columns + c / 4)].extract(comptime!(c % 4));
+                let at = at + row * layout[OUT + 2];
+                if comptime!(after.steps.is_empty()) {
+                    out[at as usize] = sum;
+                } else {
+                    let value = value_after(bits(sum), operands, after_layout, at, comptime!(after.clone()));
+                    out[at as usize] = number(value);
+                }
             }
         }
     }

@@ -93,6 +93,12 @@ pub(super) fn name(program: &Program, off: &[Pattern]) -> Program {
     blocks::join(&named, off)
 }
 
+/// The program with products joined with what is done to their elements.
+#[cfg(feature = "gpu")]
+pub(super) fn join_products(program: &Program) -> Program {
+    blocks::join_products(program)
+}
+
 /// What one instruction computes, in the order of the table.
 fn found_at(outer: &Graph<'_>, number: usize) -> Vec<Pattern> {
     let (nothing, op) = (Program::default(), &outer.instruction(number).op);

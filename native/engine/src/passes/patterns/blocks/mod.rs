@@ -28,8 +28,27 @@ const WAYS: &[Way] = &[product::attention, product::linear, conv::conv, table::c
 
 /// The program with regions and others as one where there is a way to run them by blocks.
 pub(super) fn join(program: &Program, off: &[Pattern]) -> Program {
+    join_chains(program, |graph, number| chain(graph, number, off))
+}
+
+/// The program with elementwise regions and the products of `f32` before them as one: a GPU has a kernel for both.
+#[cfg(feature = "gpu")]
+pub(super) fn join_products(program: &Program) -> Program {
+    join_chains(program, |graph, number| {
+        let Op::Fused(fused) = &graph.instruction(number).op else { return None };
+        let region = Region { graph, number, fused, off: &[] };
+        let folds = fused.body.instructions.iter().any(|instruction| matches!(instruction.op, Op::Reduce(_)));
+        let single = |instruction: &Instruction| instruction.outputs.iter().map(|out| out.dtype).eq([Type::F32]);
+        let is_product = |instruction: &Instruction| matches!(instruction.op, Op::Dot(_)) && single(instruction);
+        let (product, _) = region.before().find(|(_, instruction)| is_product(instruction))?;
+        (!folds && single(graph.instruction(number))).then_some(vec![product, number])
+    })
+}
+
+/// The program with instructions as one that `chain` names by the number of a region.
+fn join_chains(program: &Program, chain: impl Fn(&Graph<'_>, usize) -> Option<Vec<usize>>) -> Program {
     let graph = Graph::new(program);
-    let chains = chains(&graph, off);
+    let chains = chains(&graph, chain);
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
     for ((i, instruction), chain) in program.instructions.iter().enumerate().zip(&chains.of) {
@@ -86,10 +105,10 @@ struct Chains {
     of: Vec<Option<usize>>,
 }
 
-fn chains(graph: &Graph<'_>, off: &[Pattern]) -> Chains {
+fn chains(graph: &Graph<'_>, chain: impl Fn(&Graph<'_>, usize) -> Option<Vec<usize>>) -> Chains {
     let count = graph.instructions().len();
     let mut chains = Chains { all: vec![], of: vec![None; count] };
-    for chain in (0..count).filter_map(|i| chain(graph, i, off)) {
+    for chain in (0..count).filter_map(|i| chain(graph, i)) {
         if chain.iter().all(|&i| chains.of[i].is_none()) {
             chain.iter().for_each(|&i| chains.of[i] = Some(chains.all.len()));
             chains.all.push(chain);
