@@ -86,7 +86,7 @@ pub(crate) fn for_gpu(program: &Program, disabled: &[String]) -> Program {
     if !is_on(PATTERNS) {
         return program.clone();
     }
-    everywhere(program, &patterns::join_products)
+    everywhere(program.clone(), &patterns::join_products)
 }
 
 fn check_names(disabled: &[String]) -> Result<()> {
