@@ -66,11 +66,25 @@ defmodule ExBurn.RecordingTest do
     end
   end
 
-  test "calling compiled functions" do
+  test "calling compiled functions, which are seen through" do
+    t = Nx.tensor(@list, backend: ExBurn.Backend)
+    calls = :counters.new(1, [])
+
     for compiler <- [Nx.Defn.Evaluator, ExBurn.Defn.Compiler] do
       double = Nx.Defn.jit(&Nx.add(Nx.multiply(&1, 2), &2), compiler: compiler)
-      t = Nx.tensor(@list, backend: ExBurn.Backend)
-      assert Nx.to_number(Nx.reduce(t, 0, double)) == 2 * Enum.sum(@list)
+      triple = Nx.Defn.compile(&Nx.multiply(&1, 3), [Nx.template({}, :s32)], compiler: compiler)
+
+      for {fun, want} <- [
+            {double, 2 * Enum.sum(@list)},
+            {fn x, acc -> Nx.add(triple.(x), acc) end, 3 * Enum.sum(@list)},
+            {fn x, acc -> Nx.add(triple.(7), Nx.add(x, acc)) end,
+             21 * length(@list) + Enum.sum(@list)}
+          ] do
+        counted = fn x, acc -> :counters.add(calls, 1, 1) && fun.(x, acc) end
+        :counters.put(calls, 1, 0)
+        assert Nx.to_number(Nx.reduce(t, 0, counted)) == want
+        assert :counters.get(calls, 1) == 1
+      end
     end
   end
 
