@@ -145,6 +145,21 @@ defmodule ExBurn.RecordingTest do
     end)
   end
 
+  test "deciding in too many ways, with tensors from around it" do
+    one = Nx.tensor(1, backend: ExBurn.Backend)
+
+    bits = fn x, acc ->
+      Enum.reduce(0..9, acc, fn bit, acc ->
+        set = Nx.equal(Nx.bitwise_and(Nx.right_shift(x, bit), one), one)
+        if holds?(set), do: Nx.add(acc, one), else: acc
+      end)
+    end
+
+    t = Nx.tensor([1023, 5, 0], backend: ExBurn.Backend)
+    assert t |> Nx.reduce(0, bits) |> Nx.to_number() == 12
+    assert t |> Nx.window_reduce(0, {2}, bits) |> Nx.to_flat_list() == [12, 2]
+  end
+
   test "answering what is no scalar" do
     t = Nx.tensor([1, 2], backend: ExBurn.Backend)
     pair = Nx.tensor([1, 2], backend: ExBurn.Backend)
