@@ -201,8 +201,10 @@ defmodule ExBurn.Backend do
   defp branching(out, fun, :unknown, trace, call) do
     trace.(fun)
   rescue
-    # A value read, or a compiled function called, while it is traced.
-    _error in [ArgumentError, RuntimeError] -> each(out, fun, call)
+    # What the engine says of the program.
+    error in [Error, ArithmeticError] -> reraise error, __STACKTRACE__
+    # What can't be traced, as a value that is read or a tensor from around the function.
+    _error -> each(out, fun, call)
   else
     result -> %{out | data: result.data}
   end

@@ -66,11 +66,25 @@ defmodule ExBurn.RecordingTest do
     end
   end
 
-  test "calling compiled functions" do
+  test "calling compiled functions, which are seen through" do
+    t = Nx.tensor(@list, backend: ExBurn.Backend)
+    calls = :counters.new(1, [])
+
     for compiler <- [Nx.Defn.Evaluator, ExBurn.Defn.Compiler] do
       double = Nx.Defn.jit(&Nx.add(Nx.multiply(&1, 2), &2), compiler: compiler)
-      t = Nx.tensor(@list, backend: ExBurn.Backend)
-      assert Nx.to_number(Nx.reduce(t, 0, double)) == 2 * Enum.sum(@list)
+      triple = Nx.Defn.compile(&Nx.multiply(&1, 3), [Nx.template({}, :s32)], compiler: compiler)
+
+      for {fun, want} <- [
+            {double, 2 * Enum.sum(@list)},
+            {fn x, acc -> Nx.add(triple.(x), acc) end, 3 * Enum.sum(@list)},
+            {fn x, acc -> Nx.add(triple.(7), Nx.add(x, acc)) end,
+             21 * length(@list) + Enum.sum(@list)}
+          ] do
+        counted = fn x, acc -> :counters.add(calls, 1, 1) && fun.(x, acc) end
+        :counters.put(calls, 1, 0)
+        assert Nx.to_number(Nx.reduce(t, 0, counted)) == want
+        assert :counters.get(calls, 1) == 1
+      end
     end
   end
 
@@ -129,6 +143,21 @@ defmodule ExBurn.RecordingTest do
     Nx.reduce(t, 0, [axes: [1]], fn x, acc ->
       if x != 0, do: acc + Nx.quotient(100, x), else: acc
     end)
+  end
+
+  test "deciding in too many ways, with tensors from around it" do
+    one = Nx.tensor(1, backend: ExBurn.Backend)
+
+    bits = fn x, acc ->
+      Enum.reduce(0..9, acc, fn bit, acc ->
+        set = Nx.equal(Nx.bitwise_and(Nx.right_shift(x, bit), one), one)
+        if holds?(set), do: Nx.add(acc, one), else: acc
+      end)
+    end
+
+    t = Nx.tensor([1023, 5, 0], backend: ExBurn.Backend)
+    assert t |> Nx.reduce(0, bits) |> Nx.to_number() == 12
+    assert t |> Nx.window_reduce(0, {2}, bits) |> Nx.to_flat_list() == [12, 2]
   end
 
   test "answering what is no scalar" do

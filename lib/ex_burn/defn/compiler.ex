@@ -28,7 +28,7 @@ defmodule ExBurn.Defn.Compiler do
   """
 
   alias ExBurn.Backend
-  alias ExBurn.Defn.{Artifact, Cache, Key, Lowering, Passes, Recompilation, Run}
+  alias ExBurn.Defn.{Artifact, Cache, Key, Lowering, Passes, Recompilation, Recording, Run}
   alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Cost, Donation, Error, NIF, Telemetry, Type}
   alias Nx.Defn.Composite
@@ -62,10 +62,15 @@ defmodule ExBurn.Defn.Compiler do
     hooks = opts[:hooks] || %{}
 
     fn [args] ->
-      {inputs, donated, device} = arguments(args, compiled.used, device)
-      inputs = {inputs, donated}
-      results = Run.run(compiled.ref, inputs, device, compiled.brief?, compiled.calls, hooks)
-      [HostCall.fill(compiled.output, results, device)]
+      if Recording.any?(args) do
+        # One operation after the other, each of which is recorded.
+        Nx.Defn.Evaluator.__jit__(key, vars, fun, [args], hooks: hooks)
+      else
+        {inputs, donated, device} = arguments(args, compiled.used, device)
+        inputs = {inputs, donated}
+        results = Run.run(compiled.ref, inputs, device, compiled.brief?, compiled.calls, hooks)
+        [HostCall.fill(compiled.output, results, device)]
+      end
     end
   end
 

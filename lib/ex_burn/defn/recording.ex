@@ -179,6 +179,12 @@ defmodule ExBurn.Defn.Recording do
   def recorded?(_operand), do: false
 
   @doc """
+  Whether a function is being recorded and one of the arguments, which are functions that answer tensors, stands for a value.
+  """
+  @spec any?([(-> Nx.Tensor.t())]) :: boolean()
+  def any?(args), do: current() != nil and Enum.any?(args, &recorded?(&1.()))
+
+  @doc """
   Records an operation and answers what its results go by in `ExBurn.Backend`.
   """
   @spec emit(Instruction.op(), [Instruction.operand()], [Program.tensor_type()]) ::
