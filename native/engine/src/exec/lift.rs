@@ -1,23 +1,26 @@
 //! Programs of scalars as programs of vectors.
 
-use crate::program::{Cond, Instruction, Op, Program};
+use crate::program::{Binary, Cond, Constant, Instruction, Op, Program, Unary};
 use crate::scalar;
-use crate::types::TensorType;
+use crate::types::{TensorType, Type};
 
 /// `program` with its first `count` inputs, which are scalars, as vectors of `lanes` elements that are computed side by side.
 ///
 /// `None` when an operation on one of them is not elementwise or makes something else than a scalar. What depends on none
 /// of them is computed as it was, and may be any operation. Where lanes take different branches, all branches of nothing
-/// but elementwise operations are computed, and each lane selects its own.
+/// but elementwise operations are computed, and each lane selects its own; lanes that don't take a branch divide by 1 there.
 pub(super) fn lift(program: &Program, count: usize, lanes: usize) -> Option<Program> {
     let mut lifted = Lift { types: vec![], lifted: vec![], positive: vec![], lanes, instructions: vec![] };
     for (id, ty) in program.inputs.iter().enumerate() {
         lifted.value(ty, id < count)?;
     }
     let inputs = lifted.types.clone();
-    let outputs = lifted.program(program, (0..inputs.len()).collect(), false)?;
+    let outputs = lifted.program(program, (0..inputs.len()).collect(), &[])?;
     Some(Program { inputs, instructions: lifted.instructions, outputs })
 }
+
+/// A predicate, and what it says in lanes that go this way.
+type Answer = (usize, bool);
 
 /// The values and instructions so far.
 struct Lift {
@@ -30,19 +33,20 @@ struct Lift {
 }
 
 impl Lift {
-    /// Adds the instructions of `program`, whose inputs are `values`, and answers its outputs. Those of a `branch` are
-    /// computed whether it is taken or not, so they must be able to neither fail nor cost much.
-    fn program(&mut self, program: &Program, mut values: Vec<usize>, branch: bool) -> Option<Vec<usize>> {
+    /// Adds the instructions of `program`, whose inputs are `values`, and answers its outputs. Those of a branch, to which
+    /// the answers of `path` lead, are computed whether it is taken or not, so they must be able to neither fail nor cost much.
+    fn program(&mut self, program: &Program, mut values: Vec<usize>, path: &[Answer]) -> Option<Vec<usize>> {
+        let branch = !path.is_empty();
         for instruction in &program.instructions {
-            let operands: Vec<usize> = instruction.inputs.iter().map(|&id| values[id]).collect();
+            let mut operands: Vec<usize> = instruction.inputs.iter().map(|&id| values[id]).collect();
             let lifted = operands.iter().any(|&id| self.lifted[id]);
             let results = match &instruction.op {
-                Op::Cond(cond) if lifted => self.branches(cond, &operands, &instruction.outputs)?,
+                Op::Cond(cond) if lifted => self.branches(cond, &operands, &instruction.outputs, path)?,
                 op if lifted || (branch && !matches!(op, Op::Constant(_))) => {
                     let fits = |&id: &usize| self.lifted[id] || self.types[id].shape.is_empty();
                     let op = elementwise(op).filter(|_| operands.iter().all(fits))?;
                     if branch && self.can_fail(&op, &operands, &instruction.outputs) {
-                        return None;
+                        operands[1] = self.safe(operands[1], path)?;
                     }
                     self.instruction(op, operands, &instruction.outputs)?
                 }
@@ -59,19 +63,55 @@ impl Lift {
         op.can_fail(out.dtype) && !(out.dtype.is_int() && self.positive[*right])
     }
 
+    /// The integers `value`, and 1 in lanes that other answers than those of `path` lead elsewhere.
+    fn safe(&mut self, value: usize, path: &[Answer]) -> Option<usize> {
+        let ty = TensorType::new(self.types[value].dtype, []);
+        if !ty.dtype.is_int() {
+            return None;
+        }
+        let mut taken: Option<usize> = None;
+        for &(predicate, answer) in path {
+            let own = match answer {
+                true => predicate,
+                false => self.truth(Op::Unary(Unary::LogicalNot), vec![predicate])?,
+            };
+            taken = Some(match taken {
+                Some(before) => self.truth(Op::Binary(Binary::LogicalAnd), vec![before, own])?,
+                None => own,
+            });
+        }
+        let one = Op::Constant(Constant { bytes: scalar::from_f64(ty.dtype, 1.0) });
+        let one = self.instruction(one, vec![], std::slice::from_ref(&ty))?.pop()?;
+        self.instruction(Op::Select, vec![taken?, value, one], &[ty])?.pop()
+    }
+
+    fn truth(&mut self, op: Op, operands: Vec<usize>) -> Option<usize> {
+        self.instruction(op, operands, &[TensorType::new(Type::U8, [])])?.pop()
+    }
+
     /// Computes all branches and selects among their results.
-    fn branches(&mut self, cond: &Cond, operands: &[usize], outputs: &[TensorType]) -> Option<Vec<usize>> {
-        let mut programs = |programs: &[Program]| -> Option<Vec<Vec<usize>>> {
-            programs.iter().map(|program| self.program(program, operands.to_vec(), true)).collect()
-        };
-        let predicates = programs(&cond.predicates)?;
-        let mut branches = programs(&cond.branches)?.into_iter().rev();
-        let last = branches.next()?;
-        predicates.iter().rev().zip(branches).try_fold(last, |otherwise, (predicate, branch)| {
+    fn branches(
+        &mut self,
+        cond: &Cond,
+        operands: &[usize],
+        outputs: &[TensorType],
+        path: &[Answer],
+    ) -> Option<Vec<usize>> {
+        let (last, branches) = cond.branches.split_last()?;
+        let mut path = path.to_vec();
+        let mut taken = vec![];
+        for (predicate, branch) in cond.predicates.iter().zip(branches) {
+            let predicate = *self.program(predicate, operands.to_vec(), &path)?.first()?;
+            path.push((predicate, true));
+            taken.push((predicate, self.program(branch, operands.to_vec(), &path)?));
+            path.pop();
+            path.push((predicate, false));
+        }
+        let last = self.program(last, operands.to_vec(), &path)?;
+        taken.into_iter().rev().try_fold(last, |otherwise, (predicate, branch)| {
             let choices = branch.into_iter().zip(otherwise).zip(outputs);
             let select = |((yes, no), ty): ((usize, usize), &TensorType)| {
-                let operands = vec![*predicate.first()?, yes, no];
-                self.instruction(Op::Select, operands, std::slice::from_ref(ty))?.pop()
+                self.instruction(Op::Select, vec![predicate, yes, no], std::slice::from_ref(ty))?.pop()
             };
             choices.map(select).collect()
         })
