@@ -25,7 +25,8 @@ defmodule ExBurn.Backend do
   of Nx's documentation; larger ones, `f64` and complex ones are those of a library. So is a small one where the definition
   is wrong, but for one thing: the vector in U of a singular value of 0 may be shorter than 1, as Nx has it.
 
-  A power of integers with a negative exponent raises `ArithmeticError`, like a division of integers by zero.
+  A division of integers by zero raises `ArithmeticError`, as `Nx.BinaryBackend` does; of a power of integers with a negative
+  exponent the whole part stays, where that raises: `Nx.pow(2, -1)` is 0, and 0 to such a power raises.
 
   Tensors of other backends are accepted as operands and copied. So are tensors of this backend that live on another node;
   the process there has to keep them.

@@ -119,15 +119,29 @@ fn sign_bits<T: Int>(x: T) -> T {
     if x < T::zero() { !T::zero() } else { T::zero() }
 }
 
-/// Powers. A negative exponent has no integer answer, as for Nx.
+/// Powers. Of one with a negative exponent the whole part stays: nothing but for 1 and -1.
 fn pow(left: Value, right: Value, out: &TensorType) -> Result<Value> {
-    if any(&right, |n| n < 0)? {
-        let reason = format!("an integer to the power of {}; real powers take a float", smallest(&right)?);
-        return Err(Error::arithmetic("pow", reason));
-    }
+    let inverts = any(&right, |n| n < 0)?;
     let left = operand("pow", left, out.dtype, &out.shape)?;
-    let right = operand("pow", right, Type::U64, &out.shape)?;
-    for_int!(out.dtype, T => cpu::zip(&left, &right, wrapping_pow::<T>))
+    if !inverts {
+        let right = operand("pow", right, Type::U64, &out.shape)?;
+        return for_int!(out.dtype, T => cpu::zip(&left, &right, wrapping_pow::<T>));
+    }
+    let right = operand("pow", right, Type::S64, &out.shape)?;
+    let undefined = for_int!(out.dtype, T => cpu::zip(&left, &right, divides_by_zero::<T>))?;
+    if any(&undefined, |n| n > 0)? {
+        return Err(Error::arithmetic("pow", "0 to a negative power"));
+    }
+    for_int!(out.dtype, T => cpu::zip(&left, &right, whole_pow::<T>))
+}
+
+fn divides_by_zero<T: Int>(base: T, exponent: i64) -> u8 {
+    u8::from(base == T::zero() && exponent < 0)
+}
+
+fn whole_pow<T: Int>(base: T, exponent: i64) -> T {
+    let whole = exponent >= 0 || base == T::one() || base.wrapping_neg() == T::one();
+    if whole { wrapping_pow(base, exponent.unsigned_abs()) } else { T::zero() }
 }
 
 fn wrapping_pow<T: Int>(mut base: T, mut exponent: u64) -> T {
