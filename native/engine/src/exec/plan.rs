@@ -196,7 +196,7 @@ fn constant(instruction: &Instruction) -> Option<Held> {
     results.ok().map(Held::new)
 }
 
-/// The program of a custom fold for all of its results at once, where there is one.
+/// The program of a custom fold for all of its results at once, where there is one. A single result runs its own branches only.
 fn lifted_fold(instruction: &Instruction) -> Option<Program> {
     let (Op::CustomReduce(CustomReduce { body, .. }) | Op::CustomWindowReduce(CustomWindowReduce { body, .. })) =
         &instruction.op
@@ -204,7 +204,7 @@ fn lifted_fold(instruction: &Instruction) -> Option<Program> {
         return None;
     };
     let results = instruction.outputs.first()?.shape.iter().product();
-    lift(body, 2, results)
+    if results == 1 { None } else { lift(body, 2, results) }
 }
 
 fn lost(id: usize) -> Error {
