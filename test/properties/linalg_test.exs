@@ -74,6 +74,23 @@ defmodule ExBurn.Properties.LinAlgTest do
     same_as(fun, source(unquote(@itself)), definite([:wide_float]), {:near, 1.0e-3})
   end
 
+  property "least_squares" do
+    fun = source(fn a, b -> Nx.dot(a, Nx.LinAlg.least_squares(a, b)) end)
+    same_as(fun, source(fn _a, b -> Nx.multiply(b, 1.0) end), with_vector(), {:near, 1.0e-3})
+  end
+
+  # Of matrices without a singular value near 0, and of the same with a row of zeros below.
+  property "matrix_rank" do
+    fun =
+      source(fn a ->
+        lower = Nx.pad(a, 0, [{0, 1, 0}, {0, 1, 0}])
+        Nx.stack([Nx.LinAlg.matrix_rank(a), Nx.LinAlg.matrix_rank(lower)]) |> Nx.as_type(:s64)
+      end)
+
+    size = source(fn a -> Nx.broadcast(Nx.tensor(Nx.axis_size(a, 0), type: :s64), {2}) end)
+    same_as(fun, size, definite([:wide_float]), :exact)
+  end
+
   property "determinant", do: same({Nx.LinAlg, :determinant}, definite(), {:norm, 256})
   property "norm", do: same({Nx.LinAlg, :norm}, norms(), {:norm, 256})
   property "adjoint", do: same({Nx.LinAlg, :adjoint}, matrix(:any))
@@ -171,6 +188,12 @@ defmodule ExBurn.Properties.LinAlgTest do
           &Tuple.to_list/1
         )
       end)
+    end)
+  end
+
+  defp with_vector do
+    bind(definite([:wide_float]), fn [%{shape: {n, n}, type: type} = a] ->
+      map(operand(type, {n}, range: :moderate, names: false), &[a, &1])
     end)
   end
 
