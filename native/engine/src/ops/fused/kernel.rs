@@ -24,6 +24,14 @@ pub(crate) fn kernel(op: &Op, operands: &[Type], out: Type) -> Option<Kernel> {
     Some(kernel.with_link(Link::of(op).filter(|_| is_single)))
 }
 
+/// The loop of a division of integers, which cannot fail where the divisor is above zero.
+pub(super) fn division(op: &Op, operands: &[Type], out: Type) -> Option<Kernel> {
+    match (op, operands) {
+        (Op::Binary(op), &[left, right]) => binary::division(*op, left, right, out),
+        _ => None,
+    }
+}
+
 fn choice(dtype: Type) -> Option<Kernel> {
     let kernel: Result<Kernel> = for_number!(dtype, T => Ok(Kernel::select::<T>()));
     kernel.ok()
