@@ -1,7 +1,6 @@
 //! The loops behind elementwise operations.
 
-use crate::cpu::{Kernel, Link, for_number};
-use crate::error::Result;
+use crate::cpu::{Kernel, Link};
 use crate::ops::{binary, cast, unary};
 use crate::program::Op;
 use crate::types::Type;
@@ -17,7 +16,7 @@ pub(crate) fn kernel(op: &Op, operands: &[Type], out: Type) -> Option<Kernel> {
         (Op::Unary(op), &[x]) => unary::kernel(*op, x, out),
         (Op::Binary(op), &[left, right]) => binary::kernel(*op, left, right, out),
         (Op::Cast, &[x]) => cast::kernel(x, out),
-        (Op::Select, &[_, _, _]) => choice(out),
+        (Op::Select, &[_, _, _]) => Some(Kernel::select(out)),
         _ => None,
     }?;
     let is_single = kernel.operands.iter().chain([&kernel.result]).all(|dtype| *dtype == Type::F32);
@@ -30,9 +29,4 @@ pub(super) fn division(op: &Op, operands: &[Type], out: Type) -> Option<Kernel> 
         (Op::Binary(op), &[left, right]) => binary::division(*op, left, right, out),
         _ => None,
     }
-}
-
-fn choice(dtype: Type) -> Option<Kernel> {
-    let kernel: Result<Kernel> = for_number!(dtype, T => Ok(Kernel::select::<T>()));
-    kernel.ok()
 }
