@@ -15,7 +15,7 @@ defmodule ExBurn.MemoryTest do
   @mega 1_048_576
 
   # 4 MB each, where the limit is 1 GB.
-  @temporaries if System.get_env("EX_BURN_SOAK"), do: 100_000, else: 2_000
+  @temporaries 100_000
 
   # The largest resident memory met while `fun` runs; what it returns is garbage.
   defp peak(steps, fun) do

@@ -117,6 +117,67 @@ fn folds_every_type_and_casts_tensor_and_start_to_it() {
 }
 
 #[test]
+fn each_operation_rounds_to_the_type() {
+    let x = noise(11, 300, 7);
+    let bf16: fn(f64) -> f64 = |n| half::bf16::from_f64(n).to_f64();
+    let f16: fn(f64) -> f64 = |n| half::f16::from_f64(n).to_f64();
+    let f32: fn(f64) -> f64 = |n| f64::from(n as f32);
+    for (dtype, round) in [(Type::BF16, bf16), (Type::F16, f16), (Type::F32, f32)] {
+        let third = Op::Constant(Constant { bytes: ex_burn_engine::scalar::from_f64(dtype, 1.0 / 3.0) });
+        let mut body = horner(dtype);
+        body.instructions[0].op = third;
+        let x: Vec<f64> = x.iter().map(|&n| round(n)).collect();
+        for results in [1, 3] {
+            let want =
+                by_loops(&[results, 300 / results], &x, &[1], 0.0, &|x, acc| round(x + round(round(1.0 / 3.0) * acc)));
+            let operands = [tensor(dtype, &[results, 300 / results], &x), tensor(dtype, &[], &[0.0])];
+            let got = run(reduce(Some(&[1]), false, &body), &operands, &ty(dtype, &[results]));
+            assert_close(&format!("{dtype} {results}"), &numbers(&got), &want, 0.0);
+        }
+    }
+}
+
+#[test]
+fn many_results_fold_in_parts() {
+    let shape = [3, 5000];
+    let x: Vec<f64> = noise(13, 15_000, 3).into_iter().map(f64::round).collect();
+    let operands = [tensor(Type::S32, &shape, &x), tensor(Type::S32, &[], &[1000.0])];
+    let want = by_loops(&shape, &x, &[0], 1000.0, &|x, acc| if x == 0.0 { acc } else { (acc / x).trunc() });
+    let got = run(reduce(Some(&[0]), false, &unless_zero(Binary::Quotient)), &operands, &ty(Type::S32, &[5000]));
+    assert_close("quotients", &numbers(&got), &want, 0.0);
+    let got = run(reduce(Some(&[0]), false, &horner(Type::S32)), &operands, &ty(Type::S32, &[5000]));
+    let want = by_loops(&shape, &x, &[0], 1000.0, &|x, acc| x + 2.0 * acc);
+    assert_close("sums", &numbers(&got), &want, 0.0);
+}
+
+/// `(x + acc * 2) mod divisor`, where the divisor is captured.
+fn modular(dtype: Type, divisor: Type) -> Program {
+    let mut body = horner(dtype);
+    body.inputs.push(scalar(divisor));
+    body.instructions[1].inputs = vec![1, 3];
+    body.instructions[2].inputs = vec![0, 4];
+    body.instructions.push(step(Op::Binary(Binary::Remainder), &[5, 2], dtype));
+    body.outputs = vec![6];
+    body
+}
+
+#[test]
+fn divisors_may_be_captured() {
+    let x: Vec<f64> = (0..50).map(f64::from).collect();
+    let fold = |divisor: f64, ty_of: Type| {
+        let operands = [vector(Type::S64, &x), tensor(Type::S64, &[], &[1.0]), tensor(ty_of, &[], &[divisor])];
+        (reduce(None, false, &modular(Type::S64, ty_of)), operands)
+    };
+    for divisor in [97.0, -97.0] {
+        let (op, operands) = fold(divisor, Type::S8);
+        let want = by_loops(&[50], &x, &[0], 1.0, &|x, acc| (x + 2.0 * acc) % divisor);
+        assert_eq!(numbers(&run(op, &operands, &ty(Type::S64, &[]))), want);
+    }
+    let (op, operands) = fold(0.0, Type::S8);
+    assert!(error(op, &operands, &ty(Type::S64, &[])).contains("division by zero"));
+}
+
+#[test]
 fn nothing_folds_to_the_start() {
     for body in [horner(Type::S32), arithmetic(Binary::Add, Type::S32)] {
         let start = tensor(Type::S32, &[], &[7.0]);

@@ -4,7 +4,7 @@ use burn_backend::Element;
 use bytemuck::Pod;
 use half::{bf16, f16};
 use num_complex::Complex;
-use num_traits::{PrimInt, WrappingAdd, WrappingMul, WrappingNeg, WrappingSub};
+use num_traits::{CheckedRem, PrimInt, WrappingAdd, WrappingMul, WrappingNeg, WrappingSub};
 
 use super::quotient::Wide;
 use crate::types::Type;
@@ -92,7 +92,9 @@ pub(crate) trait Total: Copy + Send + Sync {
 }
 
 /// An integer, whose arithmetic wraps.
-pub(crate) trait Int: Number + PrimInt + WrappingAdd + WrappingMul + WrappingNeg + WrappingSub {
+pub(crate) trait Int:
+    Number + PrimInt + CheckedRem + WrappingAdd + WrappingMul + WrappingNeg + WrappingSub
+{
     /// The low bits of `wide`.
     fn wrap(wide: i128) -> Self;
 

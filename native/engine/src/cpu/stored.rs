@@ -4,11 +4,12 @@ use burn_backend::{DType, Shape};
 use burn_flex::{FlexTensor, Layout};
 use burn_std::Bytes;
 use bytemuck::Pod;
+use num_traits::{PrimInt, WrappingNeg};
 
 use super::turn::Turn;
 
 /// An unsigned integer that stands for any element of its width.
-pub(super) trait Stored: Pod + Default + Send + Sync + Turn {}
+pub(super) trait Stored: PrimInt + WrappingNeg + Pod + Default + Send + Sync + Turn {}
 
 impl Stored for u8 {}
 

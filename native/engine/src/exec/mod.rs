@@ -8,6 +8,7 @@ mod interrupt;
 mod lift;
 mod machine;
 mod plan;
+mod serial;
 
 pub use executable::Executable;
 pub(crate) use host::replay;
@@ -16,6 +17,7 @@ pub use interrupt::stoppable;
 pub(crate) use interrupt::{check as check_stopped, stop_flag};
 pub use machine::{Machine, Outcome};
 pub use plan::Plan;
+pub(crate) use serial::VARYING;
 
 use crate::device::Device;
 use crate::error::Result;

@@ -6,10 +6,10 @@ use crate::cpu::tape::Tape;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::held::Held;
-use crate::exec::lift::lift;
+use crate::exec::serial::Serial;
 use crate::exec::{Machine, Outcome, host};
 use crate::ops::fused;
-use crate::program::{CustomReduce, CustomWindowReduce, Instruction, Op, Program};
+use crate::program::{Instruction, Op, Program};
 use crate::value::Value;
 
 /// A checked program with the last use of each value, so that memory is given back or reused as soon as it can be. Cloning
@@ -146,14 +146,7 @@ impl Step {
         let mut last_use: Vec<bool> =
             instruction.inputs.iter().rev().map(|&id| !std::mem::replace(&mut read_later[id], true)).collect();
         last_use.reverse();
-        let nested = match lifted_fold(instruction) {
-            Some(fold) => vec![Plan::checked(fold, false)],
-            None => instruction.op.nested().into_iter().map(|nested| Plan::checked(nested.clone(), keeps)).collect(),
-        };
-        let tape = match &instruction.op {
-            Op::Fused(attrs) => fused::compile(attrs),
-            _ => None,
-        };
+        let (nested, tape) = prepared(instruction, keeps);
         Self { last_use, first_output, unused, nested, tape, constant: constant(instruction) }
     }
 
@@ -189,22 +182,23 @@ impl Step {
     }
 }
 
+/// Prepared forms of the programs inside an instruction, and its loop.
+fn prepared(instruction: &Instruction, keeps: bool) -> (Vec<Plan>, Option<Tape>) {
+    if let Some(Serial { step, looped }) = Serial::new(instruction) {
+        let (setup, tape) = looped.map(|looped| (looped.setup, looped.tape)).unzip();
+        let programs = [step].into_iter().chain(setup);
+        return (programs.map(|program| Plan::checked(program, false)).collect(), tape);
+    }
+    let nested = instruction.op.nested().into_iter().map(|nested| Plan::checked(nested.clone(), keeps)).collect();
+    let tape = if let Op::Fused(attrs) = &instruction.op { fused::compile(attrs) } else { None };
+    (nested, tape)
+}
+
 /// The result of a constant.
 fn constant(instruction: &Instruction) -> Option<Held> {
     let (Op::Constant(_), [out]) = (&instruction.op, &instruction.outputs[..]) else { return None };
     let results = super::instruction(&instruction.op, vec![], std::slice::from_ref(out), &Device::Cpu);
     results.ok().map(Held::new)
-}
-
-/// The program of a custom fold for all of its results at once, where there is one. A single result runs its own branches only.
-fn lifted_fold(instruction: &Instruction) -> Option<Program> {
-    let (Op::CustomReduce(CustomReduce { body, .. }) | Op::CustomWindowReduce(CustomWindowReduce { body, .. })) =
-        &instruction.op
-    else {
-        return None;
-    };
-    let results = instruction.outputs.first()?.shape.iter().product();
-    if results == 1 { None } else { lift(body, 2, results) }
 }
 
 fn lost(id: usize) -> Error {

@@ -1,11 +1,15 @@
 //! Folds by a program, in row-major order: each element and the result so far make the next result.
 //!
-//! All results are folded side by side. One step takes one element of each, as a vector, and runs the program once, when it
-//! could be made one of vectors; else once for each result.
+//! A program of elementwise operations is a loop over the elements. Else all results are folded side by side: one step takes
+//! one element of each, as a vector, and runs the program once, when it could be made one of vectors; else once for each
+//! result.
 
+use std::ops::Range;
+
+use crate::cpu::tape::Tape;
 use crate::cpu::{self, Float, Number as _, for_float};
 use crate::error::Result;
-use crate::exec::{Plan, check_stopped};
+use crate::exec::{Plan, VARYING, check_stopped};
 use crate::ops::autodiff::is_tracked;
 use crate::ops::reduce::{Shapes, folded};
 use crate::ops::shape::{pad_with, padded_axes, permute, range};
@@ -23,8 +27,10 @@ pub(super) fn reduce(attrs: &CustomReduce, mut call: Call<'_>) -> Result<Value> 
         return plain(op, x, init, &reduced, &call);
     }
     let rows = rows(x, &reduced, true);
-    let row = |step| rows.clone().slice(&[range(step, step + 1, 1), range(0, rows.shape()[1], 1)]);
-    fold((0..rows.shape()[0]).map(row), init, &captures, &call)
+    let [steps, results] = [rows.shape()[0], rows.shape()[1]];
+    let read =
+        |steps: Range<usize>| vec![rows.clone().slice(&[range(steps.start, steps.end, 1), range(0, results, 1)])];
+    fold(&Elements { steps, results, read: &read }, init, captures, &call)
 }
 
 /// A fold of the elements of each window; the padding holds the initial value.
@@ -47,7 +53,8 @@ pub(super) fn window_reduce(attrs: &CustomWindowReduce, mut call: Call<'_>) -> R
         slices.reverse();
         x.clone().slice(&slices)
     };
-    fold((0..windows.dimensions.iter().product()).map(tap), init, &captures, &call)
+    let (steps, results) = (windows.dimensions.iter().product(), axes.iter().map(|axis| axis.count).product());
+    fold(&Elements { steps, results, read: &|steps| steps.map(tap).collect() }, init, captures, &call)
 }
 
 /// Tensor and initial value in the type of the result.
@@ -79,28 +86,79 @@ fn rows(x: Value, reduced: &[bool], first: bool) -> Value {
     permute(x, &order).reshape(&[size(first), size(!first)])
 }
 
-/// Folds vectors of one element for each result.
-fn fold(elements: impl Iterator<Item = Value>, init: Value, captures: &[Value], call: &Call<'_>) -> Result<Value> {
-    let [plan] = call.nested else { return Err(call.invalid("has no program")) };
+/// What is folded: in each step an element for each result.
+struct Elements<'a> {
+    steps: usize,
+    results: usize,
+    /// The elements of some steps in row-major order, in one tensor or more.
+    read: &'a dyn Fn(Range<usize>) -> Vec<Value>,
+}
+
+/// Elements that a loop takes before it looks whether somebody still waits for it.
+const UNSTOPPED: usize = 1 << 20;
+
+fn fold(elements: &Elements<'_>, init: Value, captures: Vec<Value>, call: &Call<'_>) -> Result<Value> {
+    let [plan, setup @ ..] = call.nested else { return Err(call.invalid("has no program")) };
     let out = call.out()?;
-    let results: usize = out.shape.iter().product();
-    if results == 0 {
+    if elements.results == 0 || elements.steps == 0 {
         return Ok(broadcast_to(init, &out.shape));
     }
+    let looped = match (call.tape, setup) {
+        (Some(tape), [setup]) => by_loop(tape, setup, elements, &init, &captures, call)?,
+        _ => None,
+    };
+    let folded = match looped {
+        Some(folded) => folded,
+        None => by_steps(plan, elements, init, &captures, call)?,
+    };
+    Ok(folded.reshape(&out.shape))
+}
+
+/// The results of a loop over all elements, which must be plain, and divisors above zero; else `None`.
+fn by_loop(
+    tape: &Tape,
+    setup: &Plan,
+    elements: &Elements<'_>,
+    init: &Value,
+    captures: &[Value],
+    call: &Call<'_>,
+) -> Result<Option<Value>> {
+    let is_plain = |value: &Value| value.flex().is_some();
+    if ![std::slice::from_ref(init), captures, &(elements.read)(0..1)].into_iter().flatten().all(is_plain) {
+        return Ok(None);
+    }
+    let shared = setup.run(captures.to_vec(), call.device)?.into_iter().map(|value| value.reshape(&[]));
+    let shared: Vec<Value> = shared.collect();
+    for &divisor in &tape.divisors {
+        if shared[divisor - VARYING].to_f64()? <= 0.0 {
+            return Ok(None);
+        }
+    }
+    let each = (UNSTOPPED / elements.results).max(1);
+    let start = broadcast_to(init.clone(), &[elements.results]);
+    let folded = (0..elements.steps).step_by(each).try_fold(start, |so_far, first| {
+        check_stopped(&call.op.name())?;
+        tape.fold(&(elements.read)(first..elements.steps.min(first + each)), &so_far, &shared)
+    });
+    folded.map(Some)
+}
+
+/// The results of the program run in each step, on vectors of one element for each result or on one of them after the other.
+fn by_steps(plan: &Plan, elements: &Elements<'_>, init: Value, captures: &[Value], call: &Call<'_>) -> Result<Value> {
+    let results = elements.results;
     let step = |x: Value, acc: Value| apply(plan, x, acc, captures, call);
+    let mut rows =
+        (0..elements.steps).flat_map(|step| (elements.read)(step..step + 1)).map(|row| row.reshape(&[results]));
     if plan.program().inputs.first().is_some_and(|x| x.shape == [results]) {
-        let init = broadcast_to(init, &[results]);
-        let mut elements = elements.map(|x| x.reshape(&[results]));
-        return Ok(elements.try_fold(init, |acc, x| step(x, acc))?.reshape(&out.shape));
+        return rows.try_fold(broadcast_to(init, &[results]), |acc, x| step(x, acc));
     }
     let mut accs = vec![init; results];
-    for x in elements {
-        let x = x.reshape(&[results]);
+    for x in rows {
         for (lane, acc) in accs.iter_mut().enumerate() {
             *acc = step(x.clone().slice(&[range(lane, lane + 1, 1)]).reshape(&[]), acc.clone())?;
         }
     }
-    Ok(Value::cat(accs.into_iter().map(|acc| acc.reshape(&[1])).collect(), 0).reshape(&out.shape))
+    Ok(Value::cat(accs.into_iter().map(|acc| acc.reshape(&[1])).collect(), 0))
 }
 
 fn apply(plan: &Plan, x: Value, acc: Value, captures: &[Value], call: &Call<'_>) -> Result<Value> {

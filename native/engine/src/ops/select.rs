@@ -1,7 +1,7 @@
 //! Choices between elements.
 
 use crate::cpu::tape::Tape;
-use crate::cpu::{self, Int, Kernel, for_int, for_number};
+use crate::cpu::{self, Int, Kernel, for_int};
 use crate::error::{Error, Result};
 use crate::ops::gradient::with_gradient;
 use crate::ops::promote::operand;
@@ -42,9 +42,8 @@ fn choose(condition: Value, on_true: Value, on_false: Value) -> Result<Value> {
     let condition = unary::truth(condition)?;
     let stored = if dtype.is_packed() && dtype.is_float() { Type::U8 } else { dtype.widened() };
     let shape = on_true.shape();
-    let kernel = for_number!(stored, T => Ok(Kernel::select::<T>()))?;
     let inputs = vec![condition, on_true.relabel(stored), on_false.relabel(stored)];
-    let results = Tape::single(kernel, shape).run(inputs)?;
+    let results = Tape::single(Kernel::select(stored), shape).run(inputs)?;
     let chosen = results.and_then(|mut results| results.pop());
     chosen.map(|value| value.relabel(dtype)).ok_or_else(|| Error::invalid("select", "has no result"))
 }

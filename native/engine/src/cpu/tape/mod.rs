@@ -10,6 +10,7 @@ mod folds;
 mod output;
 mod rows;
 mod run;
+mod serial;
 mod source;
 mod worker;
 
@@ -43,6 +44,8 @@ pub(crate) struct Tape {
     pub(crate) constants: Vec<(usize, Vec<u8>)>,
     /// Places of one element in all that is not repeated.
     pub(crate) alone: Vec<Place>,
+    /// Operands of one element, an integer, that must be above zero.
+    pub(crate) divisors: Vec<usize>,
     /// What is done to each block.
     pub(crate) steps: Vec<Step>,
     /// Element type, extent and shape of each result.
@@ -149,7 +152,7 @@ impl Tape {
         let steps = vec![step];
         let width = width(&steps, &inputs);
         let row = shape.iter().product();
-        Self { row, shape, inputs, constants: vec![], alone: vec![], steps, outputs, slots: 0, width }
+        Self { row, shape, inputs, constants: vec![], alone: vec![], divisors: vec![], steps, outputs, slots: 0, width }
     }
 
     /// Whether a run may answer that the results depend on the order of the elements.

@@ -13,13 +13,14 @@ pub(super) struct Source<'a> {
     nest: Nest<1>,
     /// Bytes of an element.
     size: usize,
+    len: usize,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(value: &'a Value, dtype: Type) -> Result<Self> {
         let tensor = memory(value)?;
         let nest = Nest::new([tensor.layout()]);
-        Ok(Self { bytes: tensor.bytes(), nest, size: dtype.size() })
+        Ok(Self { bytes: tensor.bytes(), nest, size: dtype.size(), len: value.len() })
     }
 
     /// The bytes of the `len` elements from number `first` on, copied to `buffer`, which has place for them, where they
@@ -36,13 +37,19 @@ impl<'a> Source<'a> {
         buffer
     }
 
+    /// How many elements there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     /// The place of element number `at`, where its neighbours lie beside it.
     pub(super) fn start(&self, at: usize) -> Option<*const u8> {
         let [first] = self.nest.neighbours(at, 1)?;
         self.bytes.get(first * self.size..).map(<[u8]>::as_ptr)
     }
 
-    fn copy<T: Stored>(&self, first: usize, places: &mut [T]) {
+    /// Copies the elements from number `first` on.
+    pub(super) fn copy<T: Stored>(&self, first: usize, places: &mut [T]) {
         let elements: &[T] = bytemuck::cast_slice(self.bytes);
         let [step] = self.nest.step();
         self.nest.visit(first..first + places.len(), &mut |at, count, [from]| {

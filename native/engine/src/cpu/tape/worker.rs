@@ -22,6 +22,11 @@ pub(super) struct Lent {
     pub(super) into: *mut u8,
 }
 
+impl Lent {
+    /// For a worker that gets memory with each block.
+    pub(super) const NOTHING: Self = Self { first: 0, from: std::ptr::null(), into: std::ptr::null_mut() };
+}
+
 /// A thread at work on a task.
 pub(super) struct Worker<'a> {
     run: &'a Run<'a>,
@@ -56,7 +61,7 @@ impl<'a> Worker<'a> {
             if *extent == Extent::One {
                 worker.read_operand(i, 0, 1);
                 let element = worker.elements(Place::Input(i), 0, dtype.size()).to_vec();
-                let buffer = worker.arena.buffer(tape.slots + i);
+                let buffer = worker.buffer(i);
                 fill(&element, buffer, times(Place::Input(i)));
                 worker.read[i] = buffer;
             }
@@ -69,8 +74,13 @@ impl<'a> Worker<'a> {
         worker
     }
 
+    /// A buffer for a block of an operand.
+    pub(super) fn buffer(&mut self, operand: usize) -> *mut u8 {
+        self.arena.buffer(self.run.tape.slots + operand)
+    }
+
     fn read_operand(&mut self, number: usize, first: usize, len: usize) {
-        let buffer = self.arena.buffer(self.run.tape.slots + number);
+        let buffer = self.buffer(number);
         self.read[number] = match &self.run.operands[number] {
             Operand::Plain(source) => source.read(first, len, buffer),
             Operand::Lent => {
@@ -95,6 +105,17 @@ impl<'a> Worker<'a> {
             }
         }
         self.look_ahead(block);
+        self.steps(block);
+    }
+
+    /// Computes a block from this memory of the first operands and that of the others for all blocks.
+    pub(super) fn block_of(&mut self, block: Block, operands: [*const u8; 2], into: *mut u8) {
+        self.read[..2].copy_from_slice(&operands);
+        self.lent = Some(Lent { first: block.first, from: operands[0], into });
+        self.steps(block);
+    }
+
+    fn steps(&mut self, block: Block) {
         let mut fold = 0;
         for step in &self.run.tape.steps {
             if let Some(ahead) = self.ahead.as_mut().filter(|_| is_slow(step)) {

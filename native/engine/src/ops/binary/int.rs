@@ -39,8 +39,11 @@ fn low_bits<T: Int>(op: Binary) -> Option<Zip<T, T, T>> {
     })
 }
 
-fn extremum<T: Int>(op: Binary) -> Option<Zip<T, T, T>> {
+/// No divisor is zero.
+fn all_bits<T: Int>(op: Binary) -> Option<Zip<T, T, T>> {
     Some(match op {
+        Binary::Quotient => Zip::new(|a: T, b: T| a.checked_div(&b).unwrap_or(a)),
+        Binary::Remainder => Zip::new(|a: T, b: T| a.checked_rem(&b).unwrap_or(T::zero())),
         Binary::Max => Zip::new(|a: T, b: T| max(a, b)),
         Binary::Min => Zip::new(|a: T, b: T| min(a, b)),
         _ => return None,
@@ -49,15 +52,25 @@ fn extremum<T: Int>(op: Binary) -> Option<Zip<T, T, T>> {
 
 /// The loop over the function `op` of two integers, where it cannot fail; both are brought to the loop's type.
 pub(super) fn kernel(op: Binary, left: Type, right: Type, out: Type) -> Option<Kernel> {
-    let signed_mix = out.class() != Class::Unsigned && is_mixed(left, right);
     match op {
-        Binary::Max | Binary::Min if signed_mix => None,
-        Binary::Max | Binary::Min => {
-            let dtype = if out.class() == Class::Unsigned { out } else { merge(left, right) };
-            for_int!(dtype, T => Ok(extremum::<T>(op)?.kernel())).ok()
-        }
+        Binary::Max | Binary::Min => exact_kernel(op, left, right, out),
         _ => for_int!(out, T => Ok(low_bits::<T>(op)?.kernel())).ok(),
     }
+}
+
+/// The loop over the quotients or remainders of integers by such as are above zero.
+pub(in crate::ops) fn division(op: Binary, left: Type, right: Type, out: Type) -> Option<Kernel> {
+    let is_division =
+        matches!(op, Binary::Quotient | Binary::Remainder) && [left, right, out].into_iter().all(Type::is_int);
+    is_division.then(|| exact_kernel(op, left, right, out)).flatten()
+}
+
+fn exact_kernel(op: Binary, left: Type, right: Type, out: Type) -> Option<Kernel> {
+    let is_unsigned = out.class() == Class::Unsigned;
+    if !is_unsigned && is_mixed(left, right) {
+        return None;
+    }
+    for_int!(if is_unsigned { out } else { merge(left, right) }, T => Ok(all_bits::<T>(op)?.kernel())).ok()
 }
 
 /// Functions that need the operands' exact values.
@@ -74,11 +87,7 @@ fn exact(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Valu
     }
     let dtype = if unsigned { out.dtype } else { merge(left.dtype(), right.dtype()) };
     let (left, right) = (operand(name, left, dtype, &out.shape)?, operand(name, right, dtype, &out.shape)?);
-    let result = for_int!(dtype, T => match op {
-        Binary::Quotient => cpu::zip(&left, &right, |a: T, b: T| a.checked_div(b).unwrap_or(a)),
-        Binary::Remainder => cpu::zip(&left, &right, |a: T, b: T| a.checked_rem(b).unwrap_or(0)),
-        _ => extremum::<T>(op).ok_or_else(|| unsupported(op, &left))?.zip(&left, &right),
-    })?;
+    let result = for_int!(dtype, T => all_bits::<T>(op).ok_or_else(|| unsupported(op, &left))?.zip(&left, &right))?;
     cast(result, out.dtype)
 }
 

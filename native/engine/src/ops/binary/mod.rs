@@ -5,6 +5,8 @@ mod float;
 mod int;
 mod predicate;
 
+pub(in crate::ops) use int::division;
+
 use crate::cpu::Kernel;
 use crate::error::Result;
 use crate::ops::Call;

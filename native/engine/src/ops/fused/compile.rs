@@ -2,23 +2,33 @@
 
 use std::collections::HashMap;
 
-use super::kernel::kernel;
+use super::kernel::{division, kernel};
 use super::{chains, slots};
 use crate::cpu::Kernel;
 use crate::cpu::tape::{self, LONG_ROW, LONGEST_ROW, Place, Step, Tape, What, folds};
 use crate::ops::{cast, unary};
 use crate::program::{Binary, Constant, Extent, Fold, Fused, Instruction, Op, Reduce};
+use crate::scalar;
 use crate::types::Type;
 
 /// The tape of a region; `None` when it holds an operation that tapes have no loop for.
 pub(crate) fn compile(attrs: &Fused) -> Option<Tape> {
+    write(attrs, false)
+}
+
+/// [`compile`], for who sees to it that integers which others are divided by are [above zero](Tape::divisors).
+pub(crate) fn compile_divided(attrs: &Fused) -> Option<Tape> {
+    write(attrs, true)
+}
+
+fn write(attrs: &Fused, is_checked: bool) -> Option<Tape> {
     let body = &attrs.body;
     if attrs.shape.contains(&0) {
         return None;
     }
     let row = attrs.shape[attrs.shape.len() - attrs.row_axes..].iter().product();
     let row = if attrs.row_axes == 0 { attrs.shape.iter().product() } else { row };
-    let mut writer = Writer { row, ..Writer::default() };
+    let mut writer = Writer { row, is_checked, ..Writer::default() };
     for (number, (ty, extent)) in body.inputs.iter().zip(&attrs.extents).enumerate() {
         writer.values.push(Known { place: Place::Input(number), dtype: ty.dtype, extent: *extent });
     }
@@ -53,6 +63,9 @@ struct Writer {
     /// What the casts and repetitions of values are.
     casts: HashMap<(PlaceKey, Type), Known>,
     spread: HashMap<PlaceKey, Known>,
+    /// Whether somebody sees to it that divisors are above zero.
+    is_checked: bool,
+    divisors: Vec<usize>,
 }
 
 /// A place that was not written twice names a value.
@@ -97,7 +110,7 @@ impl Writer {
 
     fn elementwise(&mut self, op: &Op, operands: &[Known], out: Type) -> Option<Known> {
         let types: Vec<Type> = operands.iter().map(|x| x.dtype).collect();
-        let kernel = kernel(op, &types, out)?;
+        let kernel = kernel(op, &types, out).or_else(|| self.division(op, operands, out))?;
         let extent = largest(operands.iter().map(|x| x.extent));
         let one = self.one(&kernel, operands, extent);
         let mut from = Vec::with_capacity(operands.len());
@@ -130,8 +143,8 @@ impl Writer {
         }
         let kernel = cast::kernel(x.dtype, dtype)?;
         let result = self.known(dtype, x.extent);
-        match self.constants.iter().find(|(value, _)| x.place == Place::Slot(*value)) {
-            Some((_, element)) => self.constants.push((self.made - 1, kernel.element(element))),
+        match self.element(x) {
+            Some(element) => self.constants.push((self.made - 1, kernel.element(element))),
             None => {
                 let (what, from) = (What::Kernel(kernel), vec![x.place]);
                 self.steps.push(Step { what, from, to: result.place, extent: x.extent, one: None });
@@ -139,6 +152,25 @@ impl Writer {
         }
         self.casts.insert((key(x.place), dtype), result);
         Some(result)
+    }
+
+    /// The element of a constant.
+    fn element(&self, x: Known) -> Option<&[u8]> {
+        self.constants.iter().find(|(value, _)| x.place == Place::Slot(*value)).map(|(_, element)| &**element)
+    }
+
+    /// The loop of a division that cannot fail.
+    fn division(&mut self, op: &Op, operands: &[Known], out: Type) -> Option<Kernel> {
+        let &[left, right] = operands else { return None };
+        let kernel = division(op, &[left.dtype, right.dtype], out)?;
+        match (right.place, self.element(right)) {
+            (_, Some(element)) => (scalar::to_f64(right.dtype, element)? > 0.0).then_some(kernel),
+            (Place::Input(number), _) if self.is_checked && right.extent == Extent::One => {
+                self.divisors.push(number);
+                Some(kernel)
+            }
+            _ => None,
+        }
     }
 
     /// A value of one element for each row in the whole of the row, where it is needed so.
@@ -225,6 +257,7 @@ impl Writer {
             inputs,
             constants,
             alone,
+            divisors: self.divisors,
             steps: self.steps,
             outputs,
             slots,

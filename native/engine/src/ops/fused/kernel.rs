@@ -1,7 +1,6 @@
 //! The loops behind elementwise operations.
 
-use crate::cpu::{Kernel, Link, for_number};
-use crate::error::Result;
+use crate::cpu::{Kernel, Link};
 use crate::ops::{binary, cast, unary};
 use crate::program::Op;
 use crate::types::Type;
@@ -17,14 +16,17 @@ pub(crate) fn kernel(op: &Op, operands: &[Type], out: Type) -> Option<Kernel> {
         (Op::Unary(op), &[x]) => unary::kernel(*op, x, out),
         (Op::Binary(op), &[left, right]) => binary::kernel(*op, left, right, out),
         (Op::Cast, &[x]) => cast::kernel(x, out),
-        (Op::Select, &[_, _, _]) => choice(out),
+        (Op::Select, &[_, _, _]) => Some(Kernel::select(out)),
         _ => None,
     }?;
     let is_single = kernel.operands.iter().chain([&kernel.result]).all(|dtype| *dtype == Type::F32);
     Some(kernel.with_link(Link::of(op).filter(|_| is_single)))
 }
 
-fn choice(dtype: Type) -> Option<Kernel> {
-    let kernel: Result<Kernel> = for_number!(dtype, T => Ok(Kernel::select::<T>()));
-    kernel.ok()
+/// The loop of a division of integers, which cannot fail where the divisor is above zero.
+pub(super) fn division(op: &Op, operands: &[Type], out: Type) -> Option<Kernel> {
+    match (op, operands) {
+        (Op::Binary(op), &[left, right]) => binary::division(*op, left, right, out),
+        _ => None,
+    }
 }

@@ -8,7 +8,7 @@ mod compile;
 mod kernel;
 mod slots;
 
-pub(crate) use compile::compile;
+pub(crate) use compile::{compile, compile_divided};
 pub(crate) use kernel::kernel;
 
 use crate::error::Result;
