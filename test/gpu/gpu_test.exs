@@ -97,6 +97,21 @@ defmodule ExBurn.GPUTest do
     assert error.reason =~ "a trial of #{inspect(device)} ended with an abort: no output"
   end
 
+  test "what OpenGL finds is no GPU of Vulkan" do
+    names = ["XDG_CACHE_HOME", "VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
+    before = Enum.map(names, &{&1, System.get_env(&1)})
+    folder = Path.join(System.tmp_dir!(), "ex_burn-opengl-#{System.unique_integer([:positive])}")
+
+    on_exit(fn ->
+      System.put_env(before)
+      File.rm_rf!(folder)
+    end)
+
+    for name <- names, do: System.put_env(name, folder)
+    assert {:ok, gpus} = ExBurn.Device.Probe.verdicts(true)
+    assert for({"vulkan", _} = gpu <- Map.keys(gpus), do: gpu) == []
+  end
+
   test "a tensor goes to a GPU and comes back, of any type", %{device: device} do
     for type <- ExBurn.Type.all() do
       t = Nx.tensor([0, 1, 1, 0, 1], type: type, backend: Nx.BinaryBackend)
