@@ -7,7 +7,8 @@ defmodule ExBurn.Device.Probe do
   Where that VM does not end well, each GPU is tried in a VM of its own, and only those are used whose VM ended well.
 
   The verdicts are kept in a file of the user's cache folder, until ExBurn, the drivers or the variables that choose among them
-  change. Where the system has no `erl` to start, as on a phone, GPUs are taken as they are.
+  change; where a GPU was refused, for an hour, since what it lacked may be there then: memory, say, or a permission. Where the
+  system has no `erl` to start, as on a phone, GPUs are taken as they are.
   """
 
   require Logger
@@ -16,6 +17,9 @@ defmodule ExBurn.Device.Probe do
 
   # Long enough for a driver that compiles its first shader on a slow machine.
   @timeout :timer.seconds(60)
+
+  # How long a refusal is remembered, in seconds.
+  @refused 3600
 
   @drivers [
     "/etc/vulkan/icd.d/*.json",
@@ -78,14 +82,29 @@ defmodule ExBurn.Device.Probe do
     end
   end
 
-  defp file, do: Path.join(:filename.basedir(:user_cache, "ex_burn"), "gpus.term")
+  @doc """
+  The file that holds the verdicts; without it the next VM asks again.
+  """
+  @spec file() :: Path.t()
+  def file, do: Path.join(:filename.basedir(:user_cache, "ex_burn"), "gpus.term")
 
   defp remembered(key) do
     with {:ok, binary} <- File.read(file()),
-         {^key, {kind, _} = verdicts} when kind in [:ok, :error] <- safe_term(binary) do
+         {^key, {kind, _} = verdicts} when kind in [:ok, :error] <- safe_term(binary),
+         true <- all_passed?(verdicts) or fresh?(file()) do
       verdicts
     else
       _ -> nil
+    end
+  end
+
+  defp all_passed?({:ok, gpus}), do: Enum.all?(gpus, fn {_gpu, verdict} -> verdict == :ok end)
+  defp all_passed?({:error, _reason}), do: false
+
+  defp fresh?(path) do
+    case File.stat(path, time: :posix) do
+      {:ok, stat} -> (System.os_time(:second) - stat.mtime) in 0..@refused
+      {:error, _} -> false
     end
   end
 
@@ -153,8 +172,7 @@ defmodule ExBurn.Device.Probe do
     code = "'#{__MODULE__}':child(#{software?}, #{term(gpu)}, <<\"#{report}\">>)."
     args = ["-noshell", "-noinput"] ++ List.flatten(paths) ++ ["-eval", code]
 
-    # Mesa's layer that chooses among its devices looks for a display, and complains where there is none.
-    options = [stderr_to_stdout: true, env: [{"NODEVICE_SELECT", "1"}]]
+    options = [stderr_to_stdout: true, env: environment()]
     task = Task.async(fn -> System.cmd(erl, args, options) end)
 
     ending =
@@ -168,6 +186,13 @@ defmodule ExBurn.Device.Probe do
     written = with {:error, _} <- File.read(report), do: {:ok, ""}
     File.rm(report)
     {elem(written, 1), ending}
+  end
+
+  # Mesa's layer that chooses among its devices looks for a display, and complains where there is none. Flags of Erlang are meant for
+  # this VM; another one could not start with its name.
+  defp environment do
+    flags = ["ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ERL_OTP#{System.otp_release()}_FLAGS"]
+    [{"NODEVICE_SELECT", "1"} | Enum.map(flags, &{&1, nil})]
   end
 
   defp unique, do: System.unique_integer([:positive])

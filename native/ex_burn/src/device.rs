@@ -40,6 +40,14 @@ fn gpus(software: bool) -> Result<Vec<Name>, NifError> {
     })
 }
 
+/// The kinds of GPUs that this build knows.
+#[rustler::nif]
+fn gpu_kinds() -> Vec<&'static str> {
+    let graphics = if cfg!(target_vendor = "apple") { "metal" } else { "vulkan" };
+    let kinds = [(cfg!(feature = "cuda"), "cuda"), (cfg!(feature = "gpu"), graphics)];
+    kinds.into_iter().filter(|(built, _)| *built).map(|(_, kind)| kind).collect()
+}
+
 fn named(software: bool) -> Vec<(Name, Device)> {
     let all: Vec<Device> = Device::all().into_iter().filter(|device| software || !is_software(device)).collect();
     let index = |number: usize| all[..number].iter().filter(|other| other.kind() == all[number].kind()).count();
