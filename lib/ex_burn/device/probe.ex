@@ -8,12 +8,13 @@ defmodule ExBurn.Device.Probe do
 
   The verdicts are kept in a file of the user's cache folder, until ExBurn, the drivers or the variables that choose among them
   change; where a GPU was refused, for an hour, since what it lacked may be there then: memory, say, or a permission. Where the
-  system has no `erl` to start, as on a phone, GPUs are taken as they are.
+  system has no `erl` to start, as on a phone, GPUs are taken as they are: releases have one.
   """
 
   require Logger
 
   alias ExBurn.{Device, Error, NIF}
+  alias ExBurn.Device.OtherVM
 
   # Long enough for a driver that compiles its first shader on a slow machine.
   @timeout :timer.seconds(60)
@@ -49,21 +50,16 @@ defmodule ExBurn.Device.Probe do
   """
   @spec verdicts(boolean()) :: verdicts()
   def verdicts(software?) do
-    case executable() do
+    case OtherVM.command() do
       nil ->
         {:ok, %{}}
 
-      erl ->
+      command ->
         key = key(software?)
 
         remembered(key) ||
-          (&try_out(erl, software?, &1)) |> judge() |> tell() |> remember(key)
+          (&try_out(command, software?, &1)) |> judge() |> tell() |> remember(key)
     end
-  end
-
-  defp executable do
-    own = Path.join([:code.root_dir(), "bin", "erl"])
-    if File.exists?(own), do: own, else: System.find_executable("erl")
   end
 
   # What the answer depends on.
@@ -166,14 +162,14 @@ defmodule ExBurn.Device.Probe do
     verdicts
   end
 
-  defp try_out(erl, software?, gpu) do
-    paths = for path <- :code.get_path(), do: ["-pa", List.to_string(path)]
+  defp try_out({erl, args}, software?, gpu) do
     report = Path.join(System.tmp_dir!(), "ex_burn-gpus-#{System.pid()}-#{unique()}")
     code = "'#{__MODULE__}':child(#{software?}, #{term(gpu)}, <<\"#{report}\">>)."
-    args = ["-noshell", "-noinput"] ++ List.flatten(paths) ++ ["-eval", code]
 
-    options = [stderr_to_stdout: true, env: environment()]
-    task = Task.async(fn -> System.cmd(erl, args, options) end)
+    # Mesa's layer that chooses among its devices looks for a display, and complains where there is none.
+    env = [{"NODEVICE_SELECT", "1"} | OtherVM.environment()]
+    run = fn -> System.cmd(erl, args ++ ["-eval", code], stderr_to_stdout: true, env: env) end
+    task = Task.async(run)
 
     ending =
       case Task.yield(task, @timeout) || Task.shutdown(task, :brutal_kill) do
@@ -186,13 +182,6 @@ defmodule ExBurn.Device.Probe do
     written = with {:error, _} <- File.read(report), do: {:ok, ""}
     File.rm(report)
     {elem(written, 1), ending}
-  end
-
-  # Mesa's layer that chooses among its devices looks for a display, and complains where there is none. Flags of Erlang are meant for
-  # this VM; another one could not start with its name.
-  defp environment do
-    flags = ["ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ERL_OTP#{System.otp_release()}_FLAGS"]
-    [{"NODEVICE_SELECT", "1"} | Enum.map(flags, &{&1, nil})]
   end
 
   defp unique, do: System.unique_integer([:positive])
