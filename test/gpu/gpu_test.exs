@@ -201,6 +201,19 @@ defmodule ExBurn.GPUTest do
     assert Nx.to_flat_list(result) == Nx.to_flat_list(expected)
   end
 
+  test "halves and whole numbers of 32 bits need no CPU" do
+    for type <- [:f16, :bf16] do
+      x = Nx.as_type(random({40}, 9), type)
+      fun = fn x -> x |> Nx.max(0) |> Nx.multiply(Nx.iota({40}, type: :s32)) |> Nx.divide(3) end
+
+      for run <- [fun, &Nx.Defn.jit_apply(fun, [&1], compiler: Compiler)] do
+        {result, helped} = fallbacks(fn -> run.(on_gpu(x)) end)
+        assert helped == []
+        assert Nx.to_binary(result) == Nx.to_binary(fun.(x))
+      end
+    end
+  end
+
   test "numbers of 64 bits stay with the host, and their operations are told" do
     t = Nx.tensor([1, 2, 3], type: :s64, backend: {Backend, device: gpu()})
     {sum, helped} = fallbacks(fn -> Nx.add(t, t) end)
