@@ -68,50 +68,6 @@ defmodule ExBurn.GPUTest do
     end
   end
 
-  test "a GPU that did not pass its trial is not used, and the others are", %{device: device} do
-    gpu = {Atom.to_string(elem(device, 0)), elem(device, 1)}
-
-    folder =
-      Path.join(System.tmp_dir!(), "ex_burn-verdicts-#{System.unique_integer([:positive])}")
-
-    before = System.get_env("XDG_CACHE_HOME")
-    System.put_env("XDG_CACHE_HOME", folder)
-
-    on_exit(fn ->
-      System.put_env([{"XDG_CACHE_HOME", before}])
-      File.rm_rf!(folder)
-      ExBurn.Device.forget()
-    end)
-
-    # The verdicts of this machine, with another one for the first GPU.
-    assert {:ok, %{^gpu => :ok} = verdicts} = ExBurn.Device.Probe.verdicts(true)
-    [file] = Path.wildcard(Path.join(folder, "**/gpus.term"))
-    {key, {:ok, ^verdicts}} = file |> File.read!() |> :erlang.binary_to_term()
-    refused = Map.put(verdicts, gpu, "ended with an abort: no output")
-    File.write!(file, :erlang.term_to_binary({key, {:ok, refused}}))
-    others = ExBurn.devices() -- [device]
-    ExBurn.Device.forget()
-    assert ExBurn.devices() == others
-
-    error = assert_raise Error, fn -> ExBurn.Device.validate!(device) end
-    assert error.reason =~ "a trial of #{inspect(device)} ended with an abort: no output"
-  end
-
-  test "what OpenGL finds is no GPU of Vulkan" do
-    names = ["XDG_CACHE_HOME", "VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
-    before = Enum.map(names, &{&1, System.get_env(&1)})
-    folder = Path.join(System.tmp_dir!(), "ex_burn-opengl-#{System.unique_integer([:positive])}")
-
-    on_exit(fn ->
-      System.put_env(before)
-      File.rm_rf!(folder)
-    end)
-
-    for name <- names, do: System.put_env(name, folder)
-    assert {:ok, gpus} = ExBurn.Device.Probe.verdicts(true)
-    assert for({"vulkan", _} = gpu <- Map.keys(gpus), do: gpu) == []
-  end
-
   test "a tensor goes to a GPU and comes back, of any type", %{device: device} do
     for type <- ExBurn.Type.all() do
       t = Nx.tensor([0, 1, 1, 0, 1], type: type, backend: Nx.BinaryBackend)
