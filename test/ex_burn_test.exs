@@ -26,7 +26,7 @@ defmodule ExBurnTest do
       options = Nx.Defn.default_options()
 
       on_exit(fn ->
-        Application.delete_env(:ex_burn, :device)
+        Application.delete_env(:ex_burn, :chosen_device)
         Nx.global_default_backend(backend)
         Nx.Defn.global_default_options(options)
       end)
@@ -34,7 +34,7 @@ defmodule ExBurnTest do
 
     test "defaults change only when asked to" do
       assert ExBurn.configure!(device: {:cpu, 0}) == :ok
-      assert Application.get_env(:ex_burn, :device) == :cpu
+      assert ExBurn.default_device() == :cpu
       assert in_new_process(&Nx.default_backend/0) == {Nx.BinaryBackend, []}
 
       assert ExBurn.configure!(backend: true, compiler: true) == :ok

@@ -9,7 +9,7 @@ defmodule ExBurn.Application do
   @impl true
   def start(_type, _args) do
     set_threads!(Application.get_env(:ex_burn, :threads))
-    :ok = Fallback.set!(Application.get_env(:ex_burn, :fallback, :cpu))
+    set_fallback!(Application.get_env(:ex_burn, :fallback, :cpu))
     size = cache_size!(Application.get_env(:ex_burn, :cache_size, 1024))
 
     children = [
@@ -31,6 +31,13 @@ defmodule ExBurn.Application do
   defp set_threads!(other) do
     raise ArgumentError,
           "config :ex_burn, threads: is #{inspect(other)}, expected a number of threads such as 4"
+  end
+
+  defp set_fallback!(policy) when policy in [:cpu, :raise], do: Fallback.set!(policy)
+
+  defp set_fallback!(other) do
+    raise ArgumentError,
+          "config :ex_burn, fallback: is #{inspect(other)}, expected :cpu or :raise"
   end
 
   defp cache_size!(size) when is_integer(size) and size >= 0, do: size

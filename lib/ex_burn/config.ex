@@ -10,7 +10,7 @@ defmodule ExBurn.Config do
 
   ## Options
 
-    * `:device` - the default device, see `ExBurn.Device`. Defaults to the one it was
+    * `:device` - the default device, see `ExBurn.Device`; it comes before `EX_BURN_DEVICE`. Defaults to the one it was
     * `:backend` - `true` makes `ExBurn.Backend` Nx's global default backend. Defaults to `false`
     * `:compiler` - `true` makes `ExBurn.Defn.Compiler` the global default compiler. Defaults to `false`
     * `:fallback` - what happens where a GPU has no kernel: `:cpu` computes there, `:raise` raises `ExBurn.Error`. Defaults to
@@ -25,7 +25,7 @@ defmodule ExBurn.Config do
   @spec set!(keyword()) :: :ok
   def set!(opts) do
     defaults = [
-      device: Device.default(),
+      device: nil,
       backend: false,
       compiler: false,
       fallback: Application.get_env(:ex_burn, :fallback, :cpu)
@@ -47,10 +47,9 @@ defmodule ExBurn.Config do
       fallbacks
     )
 
+    if opts[:device], do: Device.choose!(opts[:device])
     Fallback.set!(opts[:fallback])
-    device = Device.validate!(opts[:device])
-    Application.put_env(:ex_burn, :device, device)
-    if opts[:backend], do: Nx.global_default_backend({Backend, device: device})
+    if opts[:backend], do: Nx.global_default_backend({Backend, device: Device.default()})
     if opts[:compiler], do: Nx.Defn.global_default_options(compiler: ExBurn.Defn.Compiler)
     :ok
   end

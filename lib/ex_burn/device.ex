@@ -6,8 +6,9 @@ defmodule ExBurn.Device do
   `{:metal, 0}` on macOS. `:gpu` is the first GPU. Where the native part was built with the feature `cuda`, an NVIDIA GPU is
   `{:cuda, 0}` as well, which comes before `{:vulkan, 0}`.
 
-  The default is `:cpu`. `config :ex_burn, device: :gpu`, the environment variable `EX_BURN_DEVICE`, which comes before it, and
-  `ExBurn.configure!/1` say otherwise; `:auto` is the first GPU where there is one that computes right, else the CPU.
+  The default is `:cpu`. `config :ex_burn, device: :gpu`, the environment variable `EX_BURN_DEVICE=gpu`, which comes before it, and
+  `ExBurn.configure!(device: :gpu)`, which comes before both, say otherwise; `:auto` is the first GPU where there is one that
+  computes right, else the CPU.
 
   ## GPUs
 
@@ -24,7 +25,7 @@ defmodule ExBurn.Device do
   held within it, since a GPU raises no error; and sines, cosines and tangents of angles beyond 1.0e5 lose digits.
   """
 
-  alias ExBurn.Device.{Memory, Probe, SmokeTest}
+  alias ExBurn.Device.{Memory, Missing, Probe, SmokeTest}
   alias ExBurn.{Error, NIF, Type}
 
   @kinds %{"cpu" => :cpu, "cuda" => :cuda, "vulkan" => :vulkan, "metal" => :metal}
@@ -98,11 +99,16 @@ defmodule ExBurn.Device do
   """
   @spec default() :: t()
   def default do
-    case System.get_env("EX_BURN_DEVICE") do
-      nil -> validate!(Application.get_env(:ex_burn, :device, :cpu))
-      text -> text |> parse() |> validate!()
+    case {Application.get_env(:ex_burn, :chosen_device), System.get_env("EX_BURN_DEVICE", "")} do
+      {nil, ""} -> validate!(Application.get_env(:ex_burn, :device, :cpu))
+      {nil, text} -> text |> parse() |> validate!()
+      {chosen, _text} -> chosen
     end
   end
+
+  @doc false
+  @spec choose!(name()) :: :ok
+  def choose!(name), do: Application.put_env(:ex_burn, :chosen_device, validate!(name))
 
   # `vulkan` or `vulkan:1`.
   defp parse(text) do
@@ -142,7 +148,7 @@ defmodule ExBurn.Device do
 
   def validate!(name) do
     case Enum.find(gpus(), &named?(&1.device, name)) do
-      nil -> raise Error, op: :device, reason: unknown(name)
+      nil -> raise Error, op: :device, reason: Missing.reason(name, list(), software_gpu?())
       gpu -> gpu.device
     end
   end
@@ -150,23 +156,6 @@ defmodule ExBurn.Device do
   defp named?(_device, :gpu), do: true
   defp named?({kind, 0}, kind), do: true
   defp named?(device, name), do: device == name
-
-  defp unknown(name) do
-    "there is no device #{inspect(name)}; devices are #{inspect(list())}#{refused()}"
-  end
-
-  # Those that are there but did not pass their trial, with the reason.
-  defp refused do
-    case Probe.verdicts(software_gpu?()) do
-      {:ok, verdicts} ->
-        for {{kind, index}, reason} when reason != :ok <- verdicts,
-            into: "",
-            do: "; a trial of {:#{kind}, #{index}} #{reason}"
-
-      {:error, reason} ->
-        "; a trial of the drivers of GPUs #{reason}"
-    end
-  end
 
   @doc """
   The maker's name of a device.

@@ -17,6 +17,7 @@ defmodule ExBurn.NIF do
   def panic_with(_message), do: not_loaded()
   def devices(_software?, _refused), do: not_loaded()
   def gpus(_software?), do: not_loaded()
+  def gpu_kinds, do: not_loaded()
   def tensor_to_device(_tensor, _kind, _index), do: not_loaded()
   def device_memory(_kind, _index, _release?), do: not_loaded()
   def fallbacks, do: not_loaded()

@@ -31,7 +31,11 @@ defmodule ExBurn.DeviceVariableTest do
 
   setup do
     before = System.get_env("EX_BURN_DEVICE")
-    on_exit(fn -> System.put_env([{"EX_BURN_DEVICE", before}]) end)
+
+    on_exit(fn ->
+      System.put_env([{"EX_BURN_DEVICE", before}])
+      Application.delete_env(:ex_burn, :chosen_device)
+    end)
   end
 
   test "EX_BURN_DEVICE names a kind, with a number or without" do
@@ -41,7 +45,15 @@ defmodule ExBurn.DeviceVariableTest do
       assert error.reason =~ "there is no device #{name}; devices are [:cpu"
     end
 
-    System.put_env("EX_BURN_DEVICE", "cpu:0")
+    for text <- ["cpu:0", ""] do
+      System.put_env("EX_BURN_DEVICE", text)
+      assert ExBurn.Device.default() == :cpu
+    end
+  end
+
+  test "configure! comes before the variable" do
+    System.put_env("EX_BURN_DEVICE", "vulkan:99")
+    assert ExBurn.configure!(device: :cpu) == :ok
     assert ExBurn.Device.default() == :cpu
   end
 end

@@ -1,16 +1,17 @@
 defmodule ExBurn.GPU.KernelsTest do
   @moduledoc """
-  Kernels on the first GPU against `Nx.BinaryBackend` over shapes, types and axes at random, with `EX_BURN_TEST_DEVICE=gpu`.
+  Kernels on a GPU against `Nx.BinaryBackend` over shapes, types and axes at random, with `EX_BURN_TEST_DEVICE=gpu`.
   No operation here may need the CPU.
   """
 
   use ExUnit.Case, async: false
   use ExUnitProperties
 
+  import ExBurn.TestDevice
+
   alias ExBurn.Backend
 
-  if System.get_env("EX_BURN_TEST_DEVICE") != "gpu",
-    do: @moduletag(skip: "runs with EX_BURN_TEST_DEVICE=gpu")
+  @moduletag skip: skip()
 
   setup do
     ExBurn.configure!(fallback: :raise)
@@ -41,7 +42,7 @@ defmodule ExBurn.GPU.KernelsTest do
 
   defp axis(shape), do: integer(0..(tuple_size(shape) - 1))
 
-  defp on_gpu(t), do: Nx.backend_copy(t, {Backend, device: :gpu})
+  defp on_gpu(t), do: Nx.backend_copy(t, {Backend, device: gpu()})
 
   defp assert_same(fun, operands) do
     result = fun |> apply(Enum.map(operands, &on_gpu/1)) |> Nx.backend_copy(Nx.BinaryBackend)

@@ -1,14 +1,15 @@
 defmodule ExBurn.GPU.TrainingTest do
   @moduledoc """
-  Training on the first GPU against training on the CPU, with `EX_BURN_TEST_DEVICE=gpu`.
+  Training on a GPU against training on the CPU, with `EX_BURN_TEST_DEVICE=gpu`.
   """
 
   use ExUnit.Case, async: false
 
+  import ExBurn.TestDevice
+
   alias ExBurn.{Backend, Error}
 
-  if System.get_env("EX_BURN_TEST_DEVICE") != "gpu",
-    do: @moduletag(skip: "runs with EX_BURN_TEST_DEVICE=gpu")
+  @moduletag skip: skip()
 
   @moduletag :tmp_dir
 
@@ -74,8 +75,11 @@ defmodule ExBurn.GPU.TrainingTest do
       options = @options ++ unquote(Macro.escape(fit))
 
       {cpu, expected} = ExBurn.Training.fit_with_progress(model, data(), options)
-      {gpu, history} = ExBurn.Training.fit_with_progress(model, data(), [device: :gpu] ++ options)
-      assert gpu.device == ExBurn.Device.validate!(:gpu)
+
+      {gpu, history} =
+        ExBurn.Training.fit_with_progress(model, data(), [device: gpu()] ++ options)
+
+      assert gpu.device == ExBurn.Device.validate!(gpu())
       assert Enum.all?(gpu.parameters, fn {_path, t} -> t.data.device == gpu.device end)
       assert_same(cpu, gpu)
 
@@ -92,7 +96,7 @@ defmodule ExBurn.GPU.TrainingTest do
 
   test "gradients and single steps" do
     cpu = model(optimizer: :adam)
-    gpu = ExBurn.to_device(cpu, :gpu)
+    gpu = ExBurn.to_device(cpu, gpu())
 
     for options <- [[], [gradients: :symbolic]] do
       a = ExBurn.compute_gradients(cpu, data(), options)
@@ -132,7 +136,7 @@ defmodule ExBurn.GPU.TrainingTest do
 
       assert_same(
         ExBurn.fit(model, data, options),
-        ExBurn.fit(model, data, [device: :gpu] ++ options)
+        ExBurn.fit(model, data, [device: gpu()] ++ options)
       )
     end
   end
@@ -149,7 +153,7 @@ defmodule ExBurn.GPU.TrainingTest do
     me = self()
     tell = fn _event, %{count: count}, %{op: op}, _ -> send(me, {:fallback, op, count}) end
     :telemetry.attach(__MODULE__, [:ex_burn, :fallback], tell, nil)
-    there = ExBurn.fit(model, data, [device: :gpu] ++ @options)
+    there = ExBurn.fit(model, data, [device: gpu()] ++ @options)
     :telemetry.detach(__MODULE__)
     assert_received {:fallback, "grad", 51}
     assert_same(ExBurn.fit(model, data, @options), there)
@@ -165,7 +169,7 @@ defmodule ExBurn.GPU.TrainingTest do
     for optimizer <- [:adam, Polaris.Optimizers.adam(learning_rate: 0.01)] do
       cpu = model(optimizer: optimizer, learning_rate: 0.01)
       step = fn model -> model |> ExBurn.train_step(data()) |> elem(1) end
-      moved = cpu |> ExBurn.to_device(:gpu) |> step.() |> ExBurn.to_device(:cpu) |> step.()
+      moved = cpu |> ExBurn.to_device(gpu()) |> step.() |> ExBurn.to_device(:cpu) |> step.()
       assert moved.device == :cpu
       assert_same(cpu |> step.() |> step.(), moved)
     end
@@ -178,7 +182,7 @@ defmodule ExBurn.GPU.TrainingTest do
       ExBurn.fit(model, data(), [device: {:vulkan, 99}] ++ @options)
     end
 
-    options = [device: :gpu, gradient_checkpointing: true] ++ @options
+    options = [device: gpu(), gradient_checkpointing: true] ++ @options
 
     assert_raise Error,
                  ~r/^fit: gradient_checkpointing is of models on the CPU, this one is on [a-z]+$/,
@@ -189,14 +193,14 @@ defmodule ExBurn.GPU.TrainingTest do
 
   test "a checkpoint of a GPU goes on there", %{tmp_dir: dir} do
     model = model(optimizer: :adam, learning_rate: 0.01)
-    whole = ExBurn.fit(model, data(), [device: :gpu] ++ @options)
+    whole = ExBurn.fit(model, data(), [device: gpu()] ++ @options)
     save = ExBurn.Training.checkpoint_callback(1, dir)
 
     stop = fn event, state ->
       if match?({:epoch, %{epoch: 9}}, event), do: {:halt, state}, else: {:cont, state}
     end
 
-    options = [device: :gpu] ++ @options
+    options = [device: gpu()] ++ @options
     ExBurn.fit(model, data(), [callbacks: [save, stop]] ++ options)
     resumed = ExBurn.fit(model, data(), [resume: dir] ++ options)
     assert bits(whole) == bits(resumed)
@@ -210,11 +214,11 @@ defmodule ExBurn.GPU.TrainingTest do
     bad = Nx.put_slice(x, [7, 0], Nx.tensor([[:nan]], type: :f32)) |> Nx.backend_copy(Backend)
     model = model(optimizer: :adam, learning_rate: 0.01)
     cpu = ExBurn.fit(model, {bad, y}, [nan: :skip] ++ @options)
-    gpu = ExBurn.fit(model, {bad, y}, [nan: :skip, device: :gpu] ++ @options)
+    gpu = ExBurn.fit(model, {bad, y}, [nan: :skip, device: gpu()] ++ @options)
     assert_same(cpu, gpu)
 
     assert_raise Error, ~r/loss is nan/i, fn ->
-      ExBurn.fit(model, {bad, y}, [device: :gpu] ++ @options)
+      ExBurn.fit(model, {bad, y}, [device: gpu()] ++ @options)
     end
   end
 
@@ -230,10 +234,10 @@ defmodule ExBurn.GPU.TrainingTest do
     zero = Nx.put_slice(x, [7, 0], Nx.broadcast(Nx.tensor(0.0, type: :f32), {1, 6}))
     options = [nan: :skip] ++ @options
     cpu = ExBurn.fit(model, {zero, y}, options)
-    assert_same(cpu, ExBurn.fit(model, {zero, y}, [device: :gpu] ++ options))
+    assert_same(cpu, ExBurn.fit(model, {zero, y}, [device: gpu()] ++ options))
 
     assert_raise Error, ~r/^fit: the gradient of first.kernel is NaN/, fn ->
-      ExBurn.fit(model, {zero, y}, [device: :gpu] ++ @options)
+      ExBurn.fit(model, {zero, y}, [device: gpu()] ++ @options)
     end
   end
 end

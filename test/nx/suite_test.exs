@@ -156,7 +156,7 @@ examples = %{
 
 # On a GPU these too.
 {known, examples} =
-  if System.get_env("EX_BURN_TEST_DEVICE") == "gpu" do
+  if ExBurn.TestDevice.gpu() do
     clamped =
       {[:backend, :both],
        "expects that indices out of bounds raise; a GPU moves them to the edge, as Nx allows",

@@ -45,7 +45,7 @@ defmodule ExBurn.NxModes do
 
   # Asked for when a test runs: this module may have been compiled for the CPU.
   defp device,
-    do: if(System.get_env("EX_BURN_TEST_DEVICE") == "gpu", do: [device: :gpu], else: [])
+    do: if(gpu = ExBurn.TestDevice.gpu(), do: [device: gpu], else: [])
 
   @doc """
   The mode of this process.

@@ -7,15 +7,20 @@ defmodule ExBurn.Device.Probe do
   Where that VM does not end well, each GPU is tried in a VM of its own, and only those are used whose VM ended well.
 
   The verdicts are kept in a file of the user's cache folder, until ExBurn, the drivers or the variables that choose among them
-  change. Where the system has no `erl` to start, as on a phone, GPUs are taken as they are.
+  change; where a GPU was refused, for an hour, since what it lacked may be there then: memory, say, or a permission. Where the
+  system has no `erl` to start, as on a phone, GPUs are taken as they are: releases have one.
   """
 
   require Logger
 
   alias ExBurn.{Device, Error, NIF}
+  alias ExBurn.Device.OtherVM
 
   # Long enough for a driver that compiles its first shader on a slow machine.
   @timeout :timer.seconds(60)
+
+  # How long a refusal is remembered, in seconds.
+  @refused 3600
 
   @drivers [
     "/etc/vulkan/icd.d/*.json",
@@ -45,21 +50,16 @@ defmodule ExBurn.Device.Probe do
   """
   @spec verdicts(boolean()) :: verdicts()
   def verdicts(software?) do
-    case executable() do
+    case OtherVM.command() do
       nil ->
         {:ok, %{}}
 
-      erl ->
+      command ->
         key = key(software?)
 
         remembered(key) ||
-          (&try_out(erl, software?, &1)) |> judge() |> tell() |> remember(key)
+          (&try_out(command, software?, &1)) |> judge() |> tell() |> remember(key)
     end
-  end
-
-  defp executable do
-    own = Path.join([:code.root_dir(), "bin", "erl"])
-    if File.exists?(own), do: own, else: System.find_executable("erl")
   end
 
   # What the answer depends on.
@@ -78,14 +78,29 @@ defmodule ExBurn.Device.Probe do
     end
   end
 
-  defp file, do: Path.join(:filename.basedir(:user_cache, "ex_burn"), "gpus.term")
+  @doc """
+  The file that holds the verdicts; without it the next VM asks again.
+  """
+  @spec file() :: Path.t()
+  def file, do: Path.join(:filename.basedir(:user_cache, "ex_burn"), "gpus.term")
 
   defp remembered(key) do
     with {:ok, binary} <- File.read(file()),
-         {^key, {kind, _} = verdicts} when kind in [:ok, :error] <- safe_term(binary) do
+         {^key, {kind, _} = verdicts} when kind in [:ok, :error] <- safe_term(binary),
+         true <- all_passed?(verdicts) or fresh?(file()) do
       verdicts
     else
       _ -> nil
+    end
+  end
+
+  defp all_passed?({:ok, gpus}), do: Enum.all?(gpus, fn {_gpu, verdict} -> verdict == :ok end)
+  defp all_passed?({:error, _reason}), do: false
+
+  defp fresh?(path) do
+    case File.stat(path, time: :posix) do
+      {:ok, stat} -> (System.os_time(:second) - stat.mtime) in 0..@refused
+      {:error, _} -> false
     end
   end
 
@@ -147,15 +162,14 @@ defmodule ExBurn.Device.Probe do
     verdicts
   end
 
-  defp try_out(erl, software?, gpu) do
-    paths = for path <- :code.get_path(), do: ["-pa", List.to_string(path)]
+  defp try_out({erl, args}, software?, gpu) do
     report = Path.join(System.tmp_dir!(), "ex_burn-gpus-#{System.pid()}-#{unique()}")
     code = "'#{__MODULE__}':child(#{software?}, #{term(gpu)}, <<\"#{report}\">>)."
-    args = ["-noshell", "-noinput"] ++ List.flatten(paths) ++ ["-eval", code]
 
     # Mesa's layer that chooses among its devices looks for a display, and complains where there is none.
-    options = [stderr_to_stdout: true, env: [{"NODEVICE_SELECT", "1"}]]
-    task = Task.async(fn -> System.cmd(erl, args, options) end)
+    env = [{"NODEVICE_SELECT", "1"} | OtherVM.environment()]
+    run = fn -> System.cmd(erl, args ++ ["-eval", code], stderr_to_stdout: true, env: env) end
+    task = Task.async(run)
 
     ending =
       case Task.yield(task, @timeout) || Task.shutdown(task, :brutal_kill) do

@@ -13,7 +13,8 @@ pub(crate) fn guard<T>(op: &(impl ToString + ?Sized), body: impl FnOnce() -> Res
 /// Bytes of stack for programs nested as deep as they may be, several times over. Those never touched take no memory.
 const DEEP: usize = 16 << 20;
 
-/// [`guard`] for a `body` that goes down into nested programs: a dirty scheduler's stack holds twenty of them.
+/// [`guard`] for a `body` that goes down into nested programs: a dirty scheduler's stack holds twenty of them. Drivers that are
+/// loaded and started reckon with the stack of an ordinary thread, too.
 pub(crate) fn guard_deep<T>(op: &str, body: impl FnOnce() -> Result<T>) -> Result<T, NifError> {
     stacker::grow(DEEP, || guard(op, body))
 }

@@ -3,7 +3,7 @@
 use ex_burn_engine::{Device, Error, Result, device};
 use rustler::{Encoder, Env, ResourceArc, Term};
 
-use crate::boundary::guard;
+use crate::boundary::{guard, guard_deep};
 use crate::error::NifError;
 use crate::tensor::Tensor;
 
@@ -25,7 +25,7 @@ type Name = (String, usize);
 /// `software`.
 #[rustler::nif(schedule = "DirtyIo")]
 fn devices(software: bool, refused: Vec<Name>) -> Result<Vec<Found>, NifError> {
-    guard("devices", || {
+    guard_deep("devices", || {
         let used = named(software).into_iter().filter(|(name, _)| !refused.contains(name));
         Ok(used.filter_map(|((_, index), device)| describe(&device, index)).collect())
     })
@@ -34,10 +34,18 @@ fn devices(software: bool, refused: Vec<Name>) -> Result<Vec<Found>, NifError> {
 /// The GPUs that this build finds, of which none is started; those that the processor plays if `software`.
 #[rustler::nif(schedule = "DirtyIo")]
 fn gpus(software: bool) -> Result<Vec<Name>, NifError> {
-    guard("gpus", || {
+    guard_deep("gpus", || {
         let gpus = named(software).into_iter().filter(|(_, device)| *device != Device::Cpu);
         Ok(gpus.map(|(name, _)| name).collect())
     })
+}
+
+/// The kinds of GPUs that this build knows.
+#[rustler::nif]
+fn gpu_kinds() -> Vec<&'static str> {
+    let graphics = if cfg!(target_vendor = "apple") { "metal" } else { "vulkan" };
+    let kinds = [(cfg!(feature = "cuda"), "cuda"), (cfg!(feature = "gpu"), graphics)];
+    kinds.into_iter().filter(|(built, _)| *built).map(|(_, kind)| kind).collect()
 }
 
 fn named(software: bool) -> Vec<(Name, Device)> {

@@ -69,3 +69,39 @@ defmodule ExBurn.Device.ProbeTest do
     refute_received {:tried, _}
   end
 end
+
+defmodule ExBurn.Device.ProbeProcessTest do
+  # The environment is the whole VM's.
+  use ExUnit.Case, async: false
+
+  alias ExBurn.Device.Probe
+
+  @moduletag :tmp_dir
+
+  setup %{tmp_dir: folder} do
+    names = ["XDG_CACHE_HOME", "ERL_AFLAGS"]
+    before = Enum.map(names, &{&1, System.get_env(&1)})
+    on_exit(fn -> System.put_env(before) end)
+    System.put_env("XDG_CACHE_HOME", folder)
+  end
+
+  test "flags of Erlang for this VM are none for that of a trial" do
+    System.put_env("ERL_AFLAGS", "-eval halt(3).")
+    assert {:ok, _gpus} = Probe.verdicts(false)
+  end
+
+  test "a refusal is remembered for an hour" do
+    absent = {"vulkan", 1000}
+    assert {:ok, gpus} = Probe.verdicts(false)
+    refute is_map_key(gpus, absent)
+
+    # As if another one had been there, and failed.
+    {key, {:ok, ^gpus}} = Probe.file() |> File.read!() |> :erlang.binary_to_term()
+    refused = Map.put(gpus, absent, "answered: no memory")
+    File.write!(Probe.file(), :erlang.term_to_binary({key, {:ok, refused}}))
+    assert Probe.verdicts(false) == {:ok, refused}
+
+    File.touch!(Probe.file(), System.os_time(:second) - 3700)
+    assert Probe.verdicts(false) == {:ok, gpus}
+  end
+end

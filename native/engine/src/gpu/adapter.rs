@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use burn_cubecl::cubecl::Device as CubeDevice;
 use burn_cubecl::cubecl::client::Client;
-use burn_cubecl::cubecl::device::WgpuDeviceKind;
+use burn_cubecl::cubecl::device::{CudaDevice, WgpuBackend, WgpuDevice, WgpuDeviceKind};
 use burn_cubecl::cubecl::wgpu::{AutoGraphicsApi, RuntimeOptions, try_init_setup, wgpu};
 use burn_std::stream::{StreamPolicy, set_policy};
 
@@ -45,17 +45,27 @@ fn start(device: &CubeDevice) -> Result<Started> {
     Ok(Started { client: device.client(), graphics })
 }
 
-/// The graphics API that wgpu reaches GPUs by.
-const GRAPHICS: &str = if cfg!(target_vendor = "apple") { "metal" } else { "vulkan" };
+/// The graphics API that wgpu reaches GPUs by, and its name. On macOS wgpu has no other.
+const GRAPHICS: (WgpuBackend, &str) =
+    if cfg!(target_vendor = "apple") { (WgpuBackend::Auto, "metal") } else { (WgpuBackend::Vulkan, "vulkan") };
+
+/// The GPUs of CUDA, where this build has it, and those of [`GRAPHICS`]: without a Vulkan GPU wgpu would take OpenGL, whose limits
+/// are others.
+fn enumerate() -> Vec<CubeDevice> {
+    use WgpuDeviceKind::*;
+    let graphics = [DiscreteGpu(0), IntegratedGpu(0), VirtualGpu(0), Other(0), Cpu];
+    let graphics = graphics.map(|kind| CubeDevice::Wgpu(WgpuDevice::new(kind).on(GRAPHICS.0)));
+    // A driver may refuse in ways that CubeCL does not expect.
+    let like = |first: CubeDevice| catch("device", || Ok(CubeDevice::enumerate(first.to_id()))).unwrap_or_default();
+    [CubeDevice::Cuda(CudaDevice::new(0))].into_iter().chain(graphics).flat_map(like).map(CubeDevice::from_id).collect()
+}
 
 fn found() -> &'static [Found] {
     static FOUND: OnceLock<Vec<Found>> = OnceLock::new();
     FOUND.get_or_init(|| {
         // Processes of the BEAM move between threads, and a stream for each would hold memory of its own.
         set_policy(StreamPolicy::Single);
-        // A driver may refuse in ways that wgpu does not expect.
-        let devices = catch("device", || Ok(CubeDevice::enumerate_all())).unwrap_or_default();
-        devices
+        enumerate()
             .into_iter()
             .map(|device| Found {
                 device,
@@ -85,7 +95,7 @@ impl Adapter {
     pub fn api(&self) -> &'static str {
         match self.device() {
             CubeDevice::Cuda(_) => "cuda",
-            _ => GRAPHICS,
+            _ => GRAPHICS.1,
         }
     }
 

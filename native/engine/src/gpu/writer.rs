@@ -42,7 +42,7 @@ pub(crate) fn write(program: &Program) -> Option<(Vec<Step>, Vec<usize>)> {
 pub(crate) fn count(axis: Option<usize>, dtype: Type) -> Option<(Vec<Step>, usize)> {
     let mut writer = Writer { values: vec![], inputs: 0, steps: vec![] };
     let number = writer.push(axis.map_or(Step::Number, Step::Place), Type::U32);
-    let result = if dtype.is_float() && dtype.bits() < 32 { None } else { writer.cast(number, dtype) }?;
+    let result = writer.cast(number, dtype)?;
     Some((writer.steps, result.value))
 }
 
@@ -256,8 +256,6 @@ impl Writer {
         let convert = match (x.dtype.class(), dtype.class()) {
             (Class::Float, Class::Float) => None,
             (Class::Float, _) => Some(float_to_int(dtype)),
-            // Rounded twice, a number may end elsewhere.
-            (_, Class::Float) if x.dtype.bits() > 16 && dtype.bits() < 32 => return None,
             (Class::Signed, Class::Float) => Some(One::SintToFloat),
             (_, Class::Float) => Some(One::UintToFloat),
             _ => None,

@@ -99,10 +99,24 @@ fn casts() {
     let floats = [Type::F32, Type::F16, Type::BF16];
     for from in INTEGERS.into_iter().chain(floats) {
         for to in INTEGERS.into_iter().chain(floats) {
-            if from.is_int() && from.bits() == 32 && to.is_float() && to.bits() < 32 {
-                continue;
-            }
             same(&device, &Op::Cast, &[value(from, &[1000], 3)], TensorType::new(to, [1000]), 0.0);
+        }
+    }
+}
+
+/// Beside and between the halves that large integers lie among: both devices round to `f32` first.
+#[test]
+fn integers_as_halves() {
+    let Some((_turn, device)) = gpu() else { return };
+    let sizes = (8..32).flat_map(|bit| [0u32, 1, 3].map(|odd| (1u32 << bit) | (odd << (bit - 8))));
+    let unsigned: Vec<u32> = sizes.flat_map(|size| [size - 1, size, size + 1]).collect();
+    let len = unsigned.len();
+    for (from, negated) in [(Type::U32, false), (Type::S32, false), (Type::S32, true)] {
+        let bits = unsigned.iter().map(|&size| if negated { size.wrapping_neg() } else { size });
+        let bytes = bits.flat_map(u32::to_le_bytes).collect();
+        let x = Value::from_bytes(&TensorType::new(from, [len]), bytes, &Device::Cpu).unwrap();
+        for to in [Type::F16, Type::BF16] {
+            same(&device, &Op::Cast, std::slice::from_ref(&x), TensorType::new(to, [len]), 0.0);
         }
     }
 }

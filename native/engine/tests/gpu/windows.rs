@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn windows() {
     let Some((_turn, device)) = gpu() else { return };
-    for dtype in [Type::F32, Type::S32] {
+    for dtype in [Type::F32, Type::S32, Type::F16, Type::BF16] {
         let x = ops::cast(value(Type::S8, &[3, 17, 13], 1), dtype).unwrap();
         let windows = Windows {
             dimensions: vec![1, 3, 2],

@@ -17,7 +17,7 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
     let f = number(x);
     match function {
         One::AbsF => x & 0x7fff_ffffu32,
-        One::AbsS => bits_of(signed(x).abs()),
+        One::AbsS => magnitude(x),
         One::Acos => bits(angle::acos(f, zero)),
         One::Asin => bits(angle::asin(f, zero)),
         One::Atan => bits(angle::atan(f, zero)),
@@ -70,6 +70,13 @@ fn signed(x: u32) -> i32 {
 #[cube]
 fn bits_of(x: i32) -> u32 {
     u32::reinterpret(x)
+}
+
+/// The size of a signed integer, by unsigned arithmetic: of the smallest one C++ says nothing.
+#[cube]
+fn magnitude(x: u32) -> u32 {
+    let below_zero = 0u32.runtime() - (x >> 31u32);
+    (x ^ below_zero) - below_zero
 }
 
 /// NaN and zeros stay.
@@ -171,14 +178,14 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
 /// The whole quotient of signed integers, towards zero, by their sizes: of the smallest number the language says nothing.
 #[cube]
 fn divided(x: u32, y: u32) -> u32 {
-    let size = bits_of(signed(x).abs()) / bits_of(signed(y).abs());
+    let size = magnitude(x) / magnitude(y);
     select(signed(x ^ y) < 0i32, 0u32.runtime() - size, size)
 }
 
 /// What it leaves, with the sign of `x`.
 #[cube]
 fn rest(x: u32, y: u32) -> u32 {
-    let size = bits_of(signed(x).abs()) % bits_of(signed(y).abs());
+    let size = magnitude(x) % magnitude(y);
     select(signed(x) < 0i32, 0u32.runtime() - size, size)
 }
 
