@@ -4,6 +4,7 @@
 //! makes a contiguous one.
 
 mod ahead;
+mod binary16;
 mod block;
 mod blocked;
 mod chain;

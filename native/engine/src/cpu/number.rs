@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use num_traits::{CheckedRem, PrimInt, WrappingAdd, WrappingMul, WrappingNeg, WrappingSub};
 
+use super::binary16::{round, widen};
 use super::quotient::Wide;
 use crate::types::Type;
 
@@ -188,7 +189,16 @@ macro_rules! ints {
 
             #[inline(always)]
             fn from_f32(single: f32) -> Self {
-                truncate(single.into())
+                if size_of::<$t>() > 4 {
+                    return truncate(single.into());
+                }
+                // As [`truncate`], without branches: from 2^63 on, a float is a multiple of 2^40.
+                let whole = if single.abs() < (1u64 << 63) as f32 { single as i64 } else { 0 };
+                match single {
+                    f32::INFINITY => $t::MAX,
+                    f32::NEG_INFINITY => $t::MIN,
+                    _ => whole as $t,
+                }
             }
 
             #[inline(always)]
@@ -294,15 +304,18 @@ macro_rules! floats {
         impl Float for $t {
             type Math = $math;
 
+            #[inline(always)]
             fn math(self) -> $math {
                 let $x = self;
                 $to
             }
 
+            #[inline(always)]
             fn round_from($x: $math) -> Self {
                 $from
             }
 
+            #[inline(always)]
             fn to_f64(self) -> f64 {
                 let $x = self;
                 $to_f64
@@ -314,7 +327,7 @@ macro_rules! floats {
 floats! {
     f32 F32 f32, |x| x, x, x.into(), x as f32, x, from_f32;
     f64 F64 f64, |x| x, x, x, x, x.into(), from_f64;
-    f16 F16 f32, |x| x.to_f32(), f16::from_f32(x), f16::to_f64(x), f16::from_f64(x), f16::from_f32(x), from_f32;
+    f16 F16 f32, |x| widen(x), round(x), widen(x).into(), f16::from_f64(x), round(x), from_f32;
     bf16 BF16 f32, |x| x.to_f32(), bf16::from_f32(x), bf16::to_f64(x), bf16::from_f64(x), bf16::from_f32(x), from_f32;
 }
 

@@ -1,7 +1,7 @@
 //! Choices between elements.
 
 use crate::cpu::tape::Tape;
-use crate::cpu::{self, Int, Kernel, for_int};
+use crate::cpu::{self, Int, Kernel, Number as _, for_int};
 use crate::error::{Error, Result};
 use crate::ops::gradient::with_gradient;
 use crate::ops::promote::operand;
@@ -76,7 +76,16 @@ fn clip_integers(x: &Value, low: &Value, high: &Value, out: Type) -> Result<Valu
         scalar::to_i128(bound.dtype(), &bytes).ok_or_else(|| Error::invalid("clip", "bounds are scalars"))
     };
     let (low, high) = (number(low)?, number(high)?);
-    for_int!(x.dtype(), T => for_int!(out, O => cpu::map(x, |x: T| O::wrap(x.widen().max(low).min(high)))))
+    for_int!(x.dtype(), T => match (fit::<T>(low), fit::<T>(high)) {
+        (Some(low), Some(high)) => for_int!(out, O => cpu::map(x, |x: T| x.max(low).min(high).convert::<O>())),
+        _ => for_int!(out, O => cpu::map(x, |x: T| O::wrap(x.widen().max(low).min(high)))),
+    })
+}
+
+/// The bound as a number of the type.
+fn fit<T: Int>(bound: i128) -> Option<T> {
+    let number = T::wrap(bound);
+    (number.widen() == bound).then_some(number)
 }
 
 /// An element at a bound counts as inside; a bound gets the gradient of the elements strictly beyond it.

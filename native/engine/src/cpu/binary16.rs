@@ -1,0 +1,66 @@
+//! Between 16-bit and 32-bit floats, without branches, so that the compiler turns a loop into vector instructions.
+
+use half::f16;
+
+/// The bits of an infinite `f32`, and with the sign cut off the largest that are no NaN.
+const INFINITE: u32 = 0xff << 23;
+
+/// What the exponents of an `f32` are greater by.
+const BIAS: u32 = (127 - 15) << 23;
+
+/// The number itself.
+#[inline(always)]
+pub(super) fn widen(x: f16) -> f32 {
+    let bits = u32::from(x.to_bits());
+    let (sign, size) = ((bits & 0x8000) << 16, (bits & 0x7fff) << 13);
+    // Below the least normal number, the bits count units of 2^-24: the sum with 2^-14 is exact.
+    let least = f32::from_bits(113 << 23);
+    let small = f32::from_bits(size + (113 << 23)) - least;
+    let normal = if size >= 31 << 23 { size | INFINITE } else { size + BIAS };
+    f32::from_bits(sign | if size < 1 << 23 { small.to_bits() } else { normal })
+}
+
+/// Rounded to nearest, to the even one of two; a NaN keeps the first bits of what it says.
+#[inline(always)]
+pub(super) fn round(x: f32) -> f16 {
+    let bits = x.to_bits();
+    let (sign, size) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
+    // Below the least normal number, the addition rounds to units of 2^-24, and the low bits of the sum count them.
+    let unit = f32::from_bits(126 << 23);
+    let small = (f32::from_bits(size) + unit).to_bits().wrapping_sub(126 << 23);
+    let normal = size.wrapping_sub(BIAS).wrapping_add(0xfff + (size >> 13 & 1)) >> 13;
+    let rounded = if size < 113 << 23 { small } else { normal };
+    let rounded = if rounded > 0x7c00 || size >= 143 << 23 { 0x7c00 } else { rounded };
+    let unordered = 0x7e00 | (size >> 13 & 0x3ff);
+    f16::from_bits((sign | if size > INFINITE { unordered } else { rounded }) as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_16_bit_floats_widen() {
+        for bits in 0..=u16::MAX {
+            let x = f16::from_bits(bits);
+            let (got, want) = (widen(x), x.to_f32());
+            assert!(got.to_bits() == want.to_bits() || x.is_nan() && got.is_nan(), "{bits:#x}: {got} is not {want}");
+        }
+    }
+
+    #[test]
+    fn floats_round_to_the_nearest() {
+        // Each 16-bit float, the middle between it and the next, and the numbers beside both.
+        let near = (0..=u16::MAX).flat_map(|bits| {
+            let at = f16::from_bits(bits).to_f32().to_bits();
+            [0, 0x1000, 0x2000]
+                .into_iter()
+                .flat_map(move |more| (-2..=2).map(move |by| (at + more).wrapping_add_signed(by)))
+        });
+        let spread = (0..1 << 22).map(|i: u32| i.wrapping_mul(0x9e37_79b9));
+        for x in near.chain(spread).map(f32::from_bits) {
+            let (got, want) = (round(x), f16::from_f32(x));
+            assert!(got.to_bits() == want.to_bits(), "{x:e}: {got:?} is not {want:?}");
+        }
+    }
+}
