@@ -2,6 +2,7 @@ defmodule ExBurn.Training.ModelKindsTest do
   use ExUnit.Case, async: true
 
   import ExBurn.Oracle
+  import Nx.Defn
 
   alias ExBurn.{GradientCases, Model, Training}
 
@@ -73,22 +74,60 @@ defmodule ExBurn.Training.ModelKindsTest do
     assert length(model.parameters) == 2
   end
 
-  # Nx derives another gradient from the loop than from the single steps, which are what Burn's is compared with.
-  for layer <- [:lstm, :gru] do
-    test "of #{layer} as a loop, by Burn, is that of the single steps" do
+  # Nx derives another gradient from the loop than from the single steps, which are what ours is compared with.
+  for layer <- [:lstm, :gru], {type, tolerance} <- [{:f32, 1.0e-5}, {:f64, 1.0e-10}] do
+    test "of #{layer} as a loop in #{type}, by rules, is that of the single steps" do
       build = fn unroll ->
         x = Axon.input("x", shape: {nil, 5, 3})
-        zeros = Axon.nx(x, &Nx.broadcast(0.0, {Nx.axis_size(&1, 0), 4}), name: "zeros")
+        zeros = Axon.nx(x, &start(&1, unquote(type)), name: "zeros")
         state = if unquote(layer) == :lstm, do: {zeros, zeros}, else: {zeros}
         {steps, _} = apply(Axon, unquote(layer), [x, state, 4, [unroll: unroll, name: "r"]])
-        steps |> Axon.flatten() |> Model.compile(loss: &weighted_sum/2, seed: 5)
+        axon = Axon.flatten(steps)
+        types = Nx.Type.normalize!(unquote(type))
+
+        axon
+        |> policy(params: types, compute: types, output: types)
+        |> Model.compile(loss: &weighted_sum/2, seed: 5)
       end
 
       data = {GradientCases.random({2, 5, 3}, 7), GradientCases.random({2, 20}, 8)}
       want = gradients(build.(:static), data, &weighted_sum/2)
-      assert_relative(Training.compute_gradients(build.(:dynamic), data), want, 1.0e-5)
+
+      assert_relative(
+        Training.compute_gradients(build.(:dynamic), data),
+        want,
+        unquote(tolerance)
+      )
     end
   end
+
+  test "of a loop of one's own is that of its iterations" do
+    kernel = Axon.param("kernel", {3, 3})
+    build = &Axon.layer(&1, [Axon.input("x", shape: {nil, 3}), kernel], name: "r")
+    data = {GradientCases.random({4, 3}, 7), GradientCases.random({4, 3}, 8)}
+
+    [model, unrolled] =
+      for fun <- [&loop/3, &iterations/3],
+          do: Model.compile(build.(fun), loss: &weighted_sum/2, seed: 5)
+
+    want = gradients(unrolled, data, &weighted_sum/2)
+    assert_relative(Training.compute_gradients(model, data), want, 1.0e-5)
+  end
+
+  defp start(x, type), do: Nx.broadcast(Nx.tensor(0.0, type: type), {Nx.axis_size(x, 0), 4})
+
+  defnp loop(x, kernel, _opts) do
+    {x, _, _} =
+      while {x, kernel, i = 7}, i > 1 do
+        {Nx.tanh(Nx.dot(x, kernel)), kernel, i - 2}
+      end
+
+    x
+  end
+
+  # For 7, 5 and 3.
+  defp iterations(x, kernel, _opts),
+    do: Enum.reduce(1..3, x, fn _, x -> Nx.tanh(Nx.dot(x, kernel)) end)
 
   # All outputs, so that every step counts.
   test "of conv_lstm as a loop, by Nx" do

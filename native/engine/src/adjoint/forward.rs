@@ -28,7 +28,8 @@ impl Forward {
         for instruction in &program.instructions {
             let first = forward.ids.len();
             let results = first..first + instruction.outputs.len();
-            if let Some(ids) = results.clone().map(|id| known.get(&id).copied()).collect::<Option<Vec<_>>>() {
+            let given: Option<Vec<usize>> = results.clone().map(|id| known.get(&id).copied()).collect();
+            if let Some(ids) = given.filter(|ids| !ids.is_empty()) {
                 forward.ids.extend(ids);
                 continue;
             }

@@ -36,7 +36,9 @@ pub(in crate::adjoint) fn record(
     let step = Step::of(attrs, &counter, active, states)?;
     let types = attrs.body.value_types();
     let kept: Vec<TensorType> = step.kept.iter().map(|&(id, _)| of_all(types[id], &counter)).collect();
-    let elements: usize = kept.iter().map(|ty| ty.shape.iter().product::<usize>()).sum();
+    let multiplied = step.multiplied_types();
+    let multiplied = multiplied.iter().map(|ty| of_all(ty, &counter)).collect::<Vec<_>>();
+    let elements: usize = kept.iter().chain(&multiplied).map(|ty| ty.shape.iter().product::<usize>()).sum();
     if !counter.is_exact && elements > MOST {
         return None;
     }
@@ -53,7 +55,7 @@ pub(in crate::adjoint) fn record(
 }
 
 /// The type of a value of all iterations.
-fn of_all(ty: &TensorType, counter: &Counter) -> TensorType {
+pub(super) fn of_all(ty: &TensorType, counter: &Counter) -> TensorType {
     TensorType::new(ty.dtype, [&[counter.most.max(1)], &ty.shape[..]].concat())
 }
 
