@@ -75,46 +75,41 @@ defmodule ExBurn.Training.ModelKindsTest do
   end
 
   # Nx derives another gradient from the loop than from the single steps, which are what ours is compared with.
-  for layer <- [:lstm, :gru], {type, tolerance} <- [{:f32, 1.0e-5}, {:f64, 1.0e-10}] do
-    test "of #{layer} as a loop in #{type}, by rules, is that of the single steps" do
+  for layer <- [:lstm, :gru] do
+    test "of #{layer} as a loop, by rules, is that of the single steps" do
       build = fn unroll ->
         x = Axon.input("x", shape: {nil, 5, 3})
-        zeros = Axon.nx(x, &start(&1, unquote(type)), name: "zeros")
+        zeros = Axon.nx(x, &Nx.broadcast(0.0, {Nx.axis_size(&1, 0), 4}), name: "zeros")
         state = if unquote(layer) == :lstm, do: {zeros, zeros}, else: {zeros}
         {steps, _} = apply(Axon, unquote(layer), [x, state, 4, [unroll: unroll, name: "r"]])
-        axon = Axon.flatten(steps)
-        types = Nx.Type.normalize!(unquote(type))
-
-        axon
-        |> policy(params: types, compute: types, output: types)
-        |> Model.compile(loss: &weighted_sum/2, seed: 5)
+        steps |> Axon.flatten() |> Model.compile(loss: &weighted_sum/2, seed: 5)
       end
 
       data = {GradientCases.random({2, 5, 3}, 7), GradientCases.random({2, 20}, 8)}
       want = gradients(build.(:static), data, &weighted_sum/2)
-
-      assert_relative(
-        Training.compute_gradients(build.(:dynamic), data),
-        want,
-        unquote(tolerance)
-      )
+      assert_relative(Training.compute_gradients(build.(:dynamic), data), want, 1.0e-5)
     end
   end
 
-  test "of a loop of one's own is that of its iterations" do
-    kernel = Axon.param("kernel", {3, 3})
-    build = &Axon.layer(&1, [Axon.input("x", shape: {nil, 3}), kernel], name: "r")
-    data = {GradientCases.random({4, 3}, 7), GradientCases.random({4, 3}, 8)}
+  for {type, tolerance} <- [f32: 1.0e-5, f64: 1.0e-10] do
+    test "of a loop of one's own in #{type} is that of its iterations" do
+      types = Nx.Type.normalize!(unquote(type))
+      x = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(3, name: "d")
 
-    [model, unrolled] =
-      for fun <- [&loop/3, &iterations/3],
-          do: Model.compile(build.(fun), loss: &weighted_sum/2, seed: 5)
+      [model, unrolled] =
+        for fun <- [&loop/3, &iterations/3] do
+          [x, Axon.param("kernel", {3, 3})]
+          |> then(&Axon.layer(fun, &1, name: "r"))
+          |> policy(params: types, compute: types, output: types)
+          |> Model.compile(loss: &weighted_sum/2, seed: 5)
+        end
 
-    want = gradients(unrolled, data, &weighted_sum/2)
-    assert_relative(Training.compute_gradients(model, data), want, 1.0e-5)
+      weights = {4, 3} |> GradientCases.random(8) |> Nx.as_type(types)
+      data = {GradientCases.random({4, 3}, 7), weights}
+      want = gradients(unrolled, data, &weighted_sum/2)
+      assert_relative(Training.compute_gradients(model, data), want, unquote(tolerance))
+    end
   end
-
-  defp start(x, type), do: Nx.broadcast(Nx.tensor(0.0, type: type), {Nx.axis_size(x, 0), 4})
 
   defnp loop(x, kernel, _opts) do
     {x, _, _} =
