@@ -65,8 +65,8 @@ defmodule ExBurn.Training do
       which is read once and kept; or a float: the share of the rows held out for it, drawn at random
     * `:device` - where it trains, e.g. `:gpu`: the model is brought there first. Defaults to the model's own device. On a
       GPU parameters, states and the optimizer's memory stay in its memory from step to step. What only Burn's tape can
-      follow there, such as the loop of a recurrent layer without `unroll: :static`, runs on the CPU and is told as `grad`
-      by `[:ex_burn, :fallback]`
+      follow there, such as a loop whose number of iterations is not known before it runs, runs on the CPU and is told as
+      `grad` by `[:ex_burn, :fallback]`
     * `:class_weights` - how much rows of each class count in the loss, e.g. `%{1 => 5.0}`, see
       `ExBurn.Training.Weights`
     * `:callbacks` - see `ExBurn.Training.Callbacks`. Defaults to `[]`

@@ -141,11 +141,26 @@ defmodule ExBurn.GPU.TrainingTest do
     end
   end
 
-  test "what only a tape can follow runs on the CPU, and is told or refused" do
-    {states, _last} = Axon.input("x", shape: {nil, 4, 3}) |> Axon.lstm(5)
+  test "the loop of a recurrent layer" do
+    {states, _last} = Axon.input("x", shape: {nil, 4, 3}) |> Axon.lstm(5, unroll: :dynamic)
 
     model =
       Axon.flatten(states)
+      |> Axon.dense(2)
+      |> ExBurn.compile(loss: :mse, optimizer: :adam, learning_rate: 0.01, seed: 1, device: :cpu)
+
+    data = {random({40, 4, 3}, 3), random({40, 2}, 4)}
+    ExBurn.Fallback.set!(:raise)
+    there = ExBurn.fit(model, data, [device: :gpu] ++ @options)
+    ExBurn.Fallback.set!(:cpu)
+    assert_same(ExBurn.fit(model, data, @options), there)
+  end
+
+  test "what only a tape can follow runs on the CPU, and is told or refused" do
+    model =
+      Axon.input("x", shape: {nil, 4, 3})
+      |> Axon.dense(5)
+      |> Axon.nx(&Nx.product(&1, axes: [1]))
       |> Axon.dense(2)
       |> ExBurn.compile(loss: :mse, optimizer: :adam, learning_rate: 0.01, seed: 1, device: :cpu)
 

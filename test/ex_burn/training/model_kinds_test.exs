@@ -2,6 +2,7 @@ defmodule ExBurn.Training.ModelKindsTest do
   use ExUnit.Case, async: true
 
   import ExBurn.Oracle
+  import Nx.Defn
 
   alias ExBurn.{GradientCases, Model, Training}
 
@@ -73,9 +74,9 @@ defmodule ExBurn.Training.ModelKindsTest do
     assert length(model.parameters) == 2
   end
 
-  # Nx derives another gradient from the loop than from the single steps, which are what Burn's is compared with.
+  # Nx derives another gradient from the loop than from the single steps, which are what ours is compared with.
   for layer <- [:lstm, :gru] do
-    test "of #{layer} as a loop, by Burn, is that of the single steps" do
+    test "of #{layer} as a loop, by rules, is that of the single steps" do
       build = fn unroll ->
         x = Axon.input("x", shape: {nil, 5, 3})
         zeros = Axon.nx(x, &Nx.broadcast(0.0, {Nx.axis_size(&1, 0), 4}), name: "zeros")
@@ -89,6 +90,39 @@ defmodule ExBurn.Training.ModelKindsTest do
       assert_relative(Training.compute_gradients(build.(:dynamic), data), want, 1.0e-5)
     end
   end
+
+  for {type, tolerance} <- [f32: 1.0e-5, f64: 1.0e-10] do
+    test "of a loop of one's own in #{type} is that of its iterations" do
+      types = Nx.Type.normalize!(unquote(type))
+      x = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(3, name: "d")
+
+      [model, unrolled] =
+        for fun <- [&loop/3, &iterations/3] do
+          [x, Axon.param("kernel", {3, 3})]
+          |> then(&Axon.layer(fun, &1, name: "r"))
+          |> policy(params: types, compute: types, output: types)
+          |> Model.compile(loss: &weighted_sum/2, seed: 5)
+        end
+
+      weights = {4, 3} |> GradientCases.random(8) |> Nx.as_type(types)
+      data = {GradientCases.random({4, 3}, 7), weights}
+      want = gradients(unrolled, data, &weighted_sum/2)
+      assert_relative(Training.compute_gradients(model, data), want, unquote(tolerance))
+    end
+  end
+
+  defnp loop(x, kernel, _opts) do
+    {x, _, _} =
+      while {x, kernel, i = 7}, i > 1 do
+        {Nx.tanh(Nx.dot(x, kernel)), kernel, i - 2}
+      end
+
+    x
+  end
+
+  # For 7, 5 and 3.
+  defp iterations(x, kernel, _opts),
+    do: Enum.reduce(1..3, x, fn _, x -> Nx.tanh(Nx.dot(x, kernel)) end)
 
   # All outputs, so that every step counts.
   test "of conv_lstm as a loop, by Nx" do

@@ -2,7 +2,7 @@
 
 use super::{Gradients, Site};
 use crate::passes::writer::Writer;
-use crate::program::{Axes, Binary, Constant, Fold, Op, Pad, Program, Reduce, Slice, Unary};
+use crate::program::{Axes, Binary, Constant, DynamicSlice, Fold, Instruction, Op, Pad, Program, Reduce, Slice, Unary};
 use crate::scalar;
 use crate::types::{TensorType, Type};
 
@@ -10,13 +10,36 @@ use crate::types::{TensorType, Type};
 pub(crate) struct Builder(Writer);
 
 impl Builder {
+    /// A program of these inputs that does nothing yet.
+    pub(crate) fn new(inputs: &[TensorType]) -> Self {
+        Self(Writer::new(inputs))
+    }
+
     /// The program as it is; ids stay.
     pub(crate) fn of(program: &Program) -> Self {
-        let mut writer = Writer::new(&program.inputs);
+        let mut builder = Self::new(&program.inputs);
+        builder.append(program, (0..program.inputs.len()).collect());
+        builder
+    }
+
+    /// Adds the instructions of `program`, whose inputs are `ids`, and answers the ids of all of its values.
+    pub(super) fn append(&mut self, program: &Program, mut ids: Vec<usize>) -> Vec<usize> {
         for instruction in &program.instructions {
-            writer.emit(instruction.op.clone(), instruction.inputs.clone(), instruction.outputs.clone());
+            let operands = instruction.inputs.iter().map(|&id| ids[id]).collect();
+            let first = self.emit_all(instruction.op.clone(), operands, instruction.outputs.clone());
+            ids.extend(first..first + instruction.outputs.len());
         }
-        Self(writer)
+        ids
+    }
+
+    /// Adds an operation and answers the id of its first result; the others follow.
+    pub(super) fn emit_all(&mut self, op: Op, inputs: Vec<usize>, outputs: Vec<TensorType>) -> usize {
+        self.0.emit(op, inputs, outputs)
+    }
+
+    /// The instruction that makes a value.
+    pub(super) fn maker(&self, id: usize) -> Option<&Instruction> {
+        self.0.maker(id)
     }
 
     pub(crate) fn finish(self, outputs: Vec<usize>) -> Program {
@@ -69,8 +92,20 @@ impl Builder {
 
     /// A value as formulas compute with it: 16-bit floats are widened, so that a rule rounds once.
     pub(crate) fn real(&mut self, x: usize) -> usize {
-        let dtype = if self.ty(x).dtype == Type::F64 { Type::F64 } else { Type::F32 };
+        let dtype = wide(self.ty(x).dtype);
         self.cast(x, dtype)
+    }
+
+    /// What more is added to: a gradient as it is known, or zeros for that of a value, in the type that formulas compute in.
+    pub(super) fn sum_so_far(&mut self, gradient: Option<usize>, of: usize) -> usize {
+        match gradient {
+            Some(gradient) => self.real(gradient),
+            None => {
+                let ty = self.ty(of);
+                let ty = TensorType::new(wide(ty.dtype), &ty.shape[..]);
+                self.zeros(&ty)
+            }
+        }
     }
 
     pub(crate) fn unary(&mut self, op: Unary, x: usize) -> usize {
@@ -197,20 +232,72 @@ impl Builder {
         self.emit(Op::Slice(Slice { starts, lengths, strides }), &[x], dtype, &shape)
     }
 
+    pub(super) fn integral(&mut self, number: i64, dtype: Type) -> usize {
+        self.number(number as f64, dtype)
+    }
+
+    /// A function of an integer and a number, in the integer's type.
+    pub(super) fn int_with(&mut self, op: Binary, x: usize, number: i64) -> usize {
+        let changes = match op {
+            Binary::Add | Binary::Subtract => number != 0,
+            _ => number != 1,
+        };
+        if !changes {
+            return x;
+        }
+        let number = self.integral(number, self.ty(x).dtype);
+        self.emit_like(Op::Binary(op), &[x, number], x)
+    }
+
+    /// The integer that a scalar always is.
+    pub(super) fn integer(&self, id: usize) -> Option<i64> {
+        let (maker, ty) = (self.maker(id)?, self.ty(id));
+        match &maker.op {
+            Op::Constant(constant) => {
+                let number = scalar::to_f64(ty.dtype, &constant.bytes)?;
+                (number.fract() == 0.0 && number.abs() < f64::from(i32::MAX)).then_some(number as i64)
+            }
+            Op::Cast | Op::Reshape | Op::Broadcast(_) if ty.shape.is_empty() => self.integer(maker.inputs[0]),
+            _ => None,
+        }
+    }
+
+    /// `whole` with another row at a place along the first axis.
+    pub(super) fn put_row(&mut self, whole: usize, row: usize, place: usize) -> usize {
+        let row = self.reshape(row, &[&[1], &self.shape(row)[..]].concat());
+        let inputs = [&[whole, row, place][..], &self.starts(row, place)].concat();
+        self.emit_like(Op::PutSlice, &inputs, whole)
+    }
+
+    /// The row, of type `ty`, at a place along the first axis.
+    pub(super) fn row(&mut self, whole: usize, place: usize, ty: &TensorType) -> usize {
+        let lengths = [&[1], &ty.shape[..]].concat();
+        let slice = DynamicSlice { strides: vec![1; lengths.len()], lengths: lengths.clone() };
+        let inputs = [&[whole, place][..], &self.starts(whole, place)].concat();
+        let row = self.emit(Op::DynamicSlice(slice), &inputs, ty.dtype, &lengths);
+        self.reshape(row, &ty.shape)
+    }
+
+    /// Where a row starts along the other axes.
+    fn starts(&mut self, row: usize, place: usize) -> Vec<usize> {
+        let zero = self.integral(0, self.ty(place).dtype);
+        vec![zero; self.ty(row).shape.len() - 1]
+    }
+
     /// The gradients that a program gives, which takes that of the result and what was captured; `None` where one has
     /// another shape than its operand, which is an error.
-    pub(super) fn inline(&mut self, program: &Program, inputs: usize, site: &Site<'_>) -> Option<Gradients> {
-        let mut ids: Vec<usize> = [&[site.g], &site.instruction.inputs[inputs + 1..]].concat();
-        for instruction in &program.instructions {
-            let operands = instruction.inputs.iter().map(|&id| ids[id]).collect();
-            let first = self.0.emit(instruction.op.clone(), operands, instruction.outputs.clone());
-            ids.extend(first..first + instruction.outputs.len());
-        }
+    pub(super) fn inline(&mut self, program: &Program, inputs: usize, site: &Site) -> Option<Gradients> {
+        let ids = self.append(program, [&[site.g], &site.instruction.inputs[inputs + 1..]].concat());
         let gradients: Gradients =
             (1..=inputs).zip(&program.outputs).map(|(operand, &id)| (operand, ids[id])).collect();
         let fits = gradients.iter().all(|&(operand, id)| self.shape(id) == self.shape(site.operand(operand)));
         fits.then_some(gradients)
     }
+}
+
+/// The type that formulas compute in.
+pub(super) fn wide(dtype: Type) -> Type {
+    if dtype == Type::F64 { Type::F64 } else { Type::F32 }
 }
 
 /// The shape that two are broadcast to.

@@ -6,7 +6,7 @@ use super::builder::Builder;
 use super::{Gradients, Site};
 use crate::program::{Binary, Unary};
 
-pub(super) fn unary(b: &mut Builder, op: Unary, site: &Site<'_>) -> Option<Gradients> {
+pub(super) fn unary(b: &mut Builder, op: Unary, site: &Site) -> Option<Gradients> {
     let [x, y, g] = [site.operand(0), site.y, site.g].map(|id| b.real(id));
     let gradient =
         from_result(b, op, y, g).or_else(|| from_angle(b, op, x, g)).or_else(|| from_operand(b, op, x, g))?;
@@ -114,7 +114,7 @@ fn by(b: &mut Builder, g: usize, op: Unary, x: usize) -> usize {
     b.times(g, factor)
 }
 
-pub(super) fn binary(b: &mut Builder, op: Binary, site: &Site<'_>) -> Option<Gradients> {
+pub(super) fn binary(b: &mut Builder, op: Binary, site: &Site) -> Option<Gradients> {
     let mut gradients = Gradients::new();
     if site.wanted[0] {
         gradients.push((0, for_left(b, op, site)?));
@@ -125,7 +125,7 @@ pub(super) fn binary(b: &mut Builder, op: Binary, site: &Site<'_>) -> Option<Gra
     Some(gradients)
 }
 
-fn for_left(b: &mut Builder, op: Binary, site: &Site<'_>) -> Option<usize> {
+fn for_left(b: &mut Builder, op: Binary, site: &Site) -> Option<usize> {
     if matches!(op, Binary::Add | Binary::Subtract | Binary::Remainder) {
         return Some(site.g);
     }
@@ -150,7 +150,7 @@ fn for_left(b: &mut Builder, op: Binary, site: &Site<'_>) -> Option<usize> {
     })
 }
 
-fn for_right(b: &mut Builder, op: Binary, site: &Site<'_>) -> Option<usize> {
+fn for_right(b: &mut Builder, op: Binary, site: &Site) -> Option<usize> {
     if op == Binary::Add {
         return Some(site.g);
     }
@@ -203,7 +203,7 @@ fn shared(b: &mut Builder, [own, other]: [usize; 2], y: usize, g: usize) -> usiz
     b.times(g, share)
 }
 
-pub(super) fn select(b: &mut Builder, site: &Site<'_>) -> Gradients {
+pub(super) fn select(b: &mut Builder, site: &Site) -> Gradients {
     let condition = site.operand(0);
     let g = b.real(site.g);
     let zero = b.number(0.0, b.ty(g).dtype);
@@ -211,7 +211,7 @@ pub(super) fn select(b: &mut Builder, site: &Site<'_>) -> Gradients {
 }
 
 /// An element at a bound counts as inside; a bound gets the gradient of the elements strictly beyond it.
-pub(super) fn clip(b: &mut Builder, site: &Site<'_>) -> Gradients {
+pub(super) fn clip(b: &mut Builder, site: &Site) -> Gradients {
     let [x, low, high, g] = [site.operand(0), site.operand(1), site.operand(2), site.g].map(|id| b.real(id));
     let mut kept = |pairs: &[(Binary, usize, usize)]| {
         pairs.iter().fold(g, |g, &(test, left, right)| {

@@ -4,7 +4,7 @@ use super::builder::Builder;
 use super::{Gradients, Site};
 use crate::program::{Binary, Cumulative, Extremum, Fold, Op, Reduce, WindowReduce, WindowScatter, Windows};
 
-pub(super) fn reduce(b: &mut Builder, attrs: &Reduce, site: &Site<'_>) -> Option<Gradients> {
+pub(super) fn reduce(b: &mut Builder, attrs: &Reduce, site: &Site) -> Option<Gradients> {
     let x = site.operand(0);
     let shape = b.shape(x);
     let axes = attrs.axes.clone().unwrap_or_else(|| (0..shape.len()).collect());
@@ -26,7 +26,7 @@ pub(super) fn reduce(b: &mut Builder, attrs: &Reduce, site: &Site<'_>) -> Option
     }
 }
 
-pub(super) fn cumulative(b: &mut Builder, attrs: &Cumulative, site: &Site<'_>) -> Option<Gradients> {
+pub(super) fn cumulative(b: &mut Builder, attrs: &Cumulative, site: &Site) -> Option<Gradients> {
     if attrs.fold != Fold::Sum {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn cumulative(b: &mut Builder, attrs: &Cumulative, site: &Site<'_>) -
     Some(vec![(0, b.emit(Op::Cumulative(back), &[g], ty.dtype, &ty.shape))])
 }
 
-pub(super) fn window(b: &mut Builder, attrs: &WindowReduce, site: &Site<'_>) -> Option<Gradients> {
+pub(super) fn window(b: &mut Builder, attrs: &WindowReduce, site: &Site) -> Option<Gradients> {
     let gradient = match attrs.fold {
         _ if b.shape(site.operand(0)).contains(&0) => b.zeros_like(site.operand(0), site.g),
         Fold::Max => extremum(b, attrs, Extremum::Max, site)?,
@@ -47,7 +47,7 @@ pub(super) fn window(b: &mut Builder, attrs: &WindowReduce, site: &Site<'_>) -> 
 }
 
 /// At the last extremum of each window. The padding never is one.
-fn extremum(b: &mut Builder, attrs: &WindowReduce, extremum: Extremum, site: &Site<'_>) -> Option<usize> {
+fn extremum(b: &mut Builder, attrs: &WindowReduce, extremum: Extremum, site: &Site) -> Option<usize> {
     let windows = &attrs.windows;
     if windows.dilations.iter().any(|&step| step != 1) {
         return None;
@@ -70,7 +70,7 @@ fn extremum(b: &mut Builder, attrs: &WindowReduce, extremum: Extremum, site: &Si
 
 /// Each element gets the gradients of its windows: those are spread as far apart as the windows were, and windows of the
 /// same length, which run backwards, sum them up.
-fn sum(b: &mut Builder, windows: &Windows, site: &Site<'_>) -> usize {
+fn sum(b: &mut Builder, windows: &Windows, site: &Site) -> usize {
     let (shape, from) = (b.shape(site.operand(0)), b.shape(site.g));
     let g = b.real(site.g);
     let mut config = Vec::with_capacity(shape.len());

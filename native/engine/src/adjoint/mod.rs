@@ -2,19 +2,29 @@
 //!
 //! Every operation on the way from the parameters to the loss must have a rule in here; then loss and gradients are one
 //! program, which the passes make faster as a whole. Where one has none, Burn's tape follows the program as it runs.
-//! The rules are those of [`ops`](crate::ops), in instructions instead of tensors.
+//! The rules are those of [`ops`](crate::ops), in instructions instead of tensors. A loop keeps what its way back reads, and
+//! runs back through its iterations as a loop.
 
+mod active;
+mod backward;
+mod branches;
 mod builder;
+mod counter;
 mod elementwise;
 mod folds;
+mod forward;
+mod loops;
 mod places;
 mod products;
+mod pullback;
 mod shapes;
 
 pub(crate) use builder::Builder;
 
-use crate::program::{Instruction, Op, Program, Unary};
-use crate::types::{TensorType, Type};
+use crate::program::{Instruction, Op, Program};
+use active::{active, is_followed};
+use backward::Backward;
+use forward::Forward;
 
 /// `program`, which answers, after everything else, the gradients of its first output with respect to its first `params`
 /// inputs; `None` where an operation has no rule, or where there is nothing to differentiate.
@@ -25,30 +35,29 @@ pub(crate) fn differentiate(program: &Program, params: usize) -> Option<Program>
     if !starts || !types[loss].shape.is_empty() || !is_followed(types[loss].dtype) {
         return None;
     }
-    let mut backward = Backward {
-        builder: Builder::of(program),
-        gradients: vec![None; types.len()],
-        is_active: active(program, params)?,
-    };
+    let inputs: Vec<bool> = (0..program.inputs.len()).map(|id| id < params).collect();
+    let is_active = active(program, &inputs)?;
+    let mut builder = Builder::new(&program.inputs);
+    let forward = Forward::of(&mut builder, program, (0..inputs.len()).collect(), &is_active, &[]);
+    let outputs: Vec<usize> = program.outputs.iter().map(|&id| forward.ids[id]).collect();
+    let mut backward = Backward::new(builder, program, forward, is_active);
     let one = backward.builder.number(1.0, types[loss].dtype);
-    backward.gradients[loss] = backward.is_active[loss].then_some(one);
-    let mut first = types.len();
-    for instruction in program.instructions.iter().rev() {
-        first -= instruction.outputs.len();
-        backward.pass(instruction, first)?;
-    }
-    Some(backward.finish(program, params))
+    backward.add(loss, one);
+    backward.run()?;
+    let gradients: Vec<usize> = (0..params).map(|param| backward.gradient(param)).collect();
+    Some(backward.builder.finish([outputs, gradients].concat()))
 }
 
-/// One operation, the gradient `g` of its result `y`, and the operands whose gradients are asked for.
-struct Site<'a> {
-    instruction: &'a Instruction,
+/// One operation among the values of a builder, the gradient `g` of its result `y`, and the operands whose gradients are asked
+/// for.
+struct Site {
+    instruction: Instruction,
     y: usize,
     g: usize,
     wanted: Vec<bool>,
 }
 
-impl Site<'_> {
+impl Site {
     fn operand(&self, number: usize) -> usize {
         self.instruction.inputs[number]
     }
@@ -57,78 +66,8 @@ impl Site<'_> {
 /// Operands by number, with their gradients, which may be of another float type, and broadcast to the result's shape.
 type Gradients = Vec<(usize, usize)>;
 
-struct Backward {
-    builder: Builder,
-    gradients: Vec<Option<usize>>,
-    is_active: Vec<bool>,
-}
-
-impl Backward {
-    /// From the gradients of an instruction's results, the first of which is `y`, to those of its operands.
-    fn pass(&mut self, instruction: &Instruction, y: usize) -> Option<()> {
-        let results = y..y + instruction.outputs.len();
-        let Some(g) = self.gradients[results.clone()].iter().flatten().next().copied() else { return Some(()) };
-        if results.len() != 1 {
-            return None;
-        }
-        let wanted = instruction.inputs.iter().map(|&id| self.is_active[id]).collect();
-        let site = Site { instruction, y, g, wanted };
-        for (operand, gradient) in rule(&mut self.builder, &site)? {
-            if site.wanted[operand] {
-                self.add(site.operand(operand), gradient);
-            }
-        }
-        Some(())
-    }
-
-    fn add(&mut self, id: usize, gradient: usize) {
-        let ty = self.builder.ty(id).clone();
-        let gradient = self.builder.cast(gradient, ty.dtype);
-        let gradient = self.builder.sum_to(gradient, &ty.shape);
-        self.gradients[id] = Some(match self.gradients[id] {
-            Some(sum) => self.builder.sum_of(sum, gradient),
-            None => gradient,
-        });
-    }
-
-    fn finish(mut self, program: &Program, params: usize) -> Program {
-        let gradient = |(param, ty): (usize, &TensorType)| match self.gradients[param] {
-            Some(gradient) => gradient,
-            None => self.builder.zeros(ty),
-        };
-        let gradients: Vec<usize> = program.inputs[..params].iter().enumerate().map(gradient).collect();
-        self.builder.finish([&program.outputs[..], &gradients].concat())
-    }
-}
-
-/// Whether gradients are computed in a type.
-fn is_followed(dtype: Type) -> bool {
-    matches!(dtype, Type::BF16 | Type::F16 | Type::F32 | Type::F64)
-}
-
-/// Which values have a gradient: floats that depend on parameters through operations that pass it on. `None` where one
-/// becomes a number that no gradient passes through.
-fn active(program: &Program, params: usize) -> Option<Vec<bool>> {
-    let mut active: Vec<bool> = (0..program.inputs.len()).map(|id| id < params).collect();
-    for instruction in &program.instructions {
-        let passes = !stops(&instruction.op) && instruction.inputs.iter().any(|&id| active[id]);
-        for ty in &instruction.outputs {
-            if passes && !ty.dtype.is_int() && !is_followed(ty.dtype) {
-                return None;
-            }
-            active.push(passes && is_followed(ty.dtype));
-        }
-    }
-    Some(active)
-}
-
-/// Whether the gradient of an operation's operands is zero or none, whatever that of its result.
-fn stops(op: &Op) -> bool {
-    matches!(op, Op::StopGrad | Op::Unary(Unary::Floor | Unary::Ceil | Unary::Round | Unary::Sign | Unary::Phase))
-}
-
 /// The gradients of the operands that want one, and perhaps of others; `None` where there is no rule.
-fn rule(b: &mut Builder, site: &Site<'_>) -> Option<Gradients> {
+fn rule(b: &mut Builder, site: &Site) -> Option<Gradients> {
     match &site.instruction.op {
         Op::Unary(op) => elementwise::unary(b, *op, site),
         Op::Binary(op) => elementwise::binary(b, *op, site),

@@ -5,7 +5,7 @@ use super::shapes::inverse;
 use super::{Gradients, Site};
 use crate::program::{Axes, Conv, Dot, Op};
 
-pub(super) fn dot(b: &mut Builder, attrs: &Dot, site: &Site<'_>) -> Gradients {
+pub(super) fn dot(b: &mut Builder, attrs: &Dot, site: &Site) -> Gradients {
     let left = Side::new(b, site.operand(0), &attrs.lhs_batch, &attrs.lhs_contract);
     let right = Side::new(b, site.operand(1), &attrs.rhs_batch, &attrs.rhs_contract);
     let batch: Vec<usize> = (0..left.batch.len()).collect();
@@ -76,7 +76,7 @@ fn multiply(b: &mut Builder, left: &Side, right: &Side, axes: Vec<usize>) -> usi
 }
 
 /// Of groups nothing is known here.
-pub(super) fn conv(b: &mut Builder, attrs: &Conv, site: &Site<'_>) -> Option<Gradients> {
+pub(super) fn conv(b: &mut Builder, attrs: &Conv, site: &Site) -> Option<Gradients> {
     if attrs.feature_group_size != 1 || attrs.batch_group_size != 1 {
         return None;
     }
@@ -97,7 +97,7 @@ struct Spread {
     out: i64,
 }
 
-fn spreads(b: &Builder, attrs: &Conv, site: &Site<'_>) -> Vec<Spread> {
+fn spreads(b: &Builder, attrs: &Conv, site: &Site) -> Vec<Spread> {
     let length = |id: usize, axis: usize, step: usize| {
         let len = b.ty(id).shape[axis] as i64;
         if len == 0 { 0 } else { (len - 1) * step as i64 + 1 }
@@ -111,7 +111,7 @@ fn spreads(b: &Builder, attrs: &Conv, site: &Site<'_>) -> Vec<Spread> {
 }
 
 /// The kernel runs backwards over the gradient, which is spread as far apart as the windows were.
-fn images(b: &mut Builder, attrs: &Conv, site: &Site<'_>) -> usize {
+fn images(b: &mut Builder, attrs: &Conv, site: &Site) -> usize {
     let [x, k] = [site.operand(0), site.operand(1)];
     let padding = spreads(b, attrs, site).into_iter().zip(&attrs.padding).map(|(spread, [low, _])| {
         let before = spread.kernel - low - 1;
@@ -133,7 +133,7 @@ fn images(b: &mut Builder, attrs: &Conv, site: &Site<'_>) -> usize {
 }
 
 /// The gradient runs over the images, whose rows are summed up as channels are.
-fn kernel(b: &mut Builder, attrs: &Conv, site: &Site<'_>) -> usize {
+fn kernel(b: &mut Builder, attrs: &Conv, site: &Site) -> usize {
     let [x, k] = [site.operand(0), site.operand(1)];
     let padding = spreads(b, attrs, site)
         .into_iter()

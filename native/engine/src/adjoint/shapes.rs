@@ -4,13 +4,13 @@ use super::builder::Builder;
 use super::{Gradients, Site};
 use crate::program::{Axes, Op, Slice};
 
-pub(super) fn reshape(b: &mut Builder, site: &Site<'_>) -> Gradients {
+pub(super) fn reshape(b: &mut Builder, site: &Site) -> Gradients {
     let shape = b.shape(site.operand(0));
     vec![(0, b.reshape(site.g, &shape))]
 }
 
 /// The sum over what was repeated.
-pub(super) fn broadcast(b: &mut Builder, axes: &[usize], site: &Site<'_>) -> Gradients {
+pub(super) fn broadcast(b: &mut Builder, axes: &[usize], site: &Site) -> Gradients {
     let (from, to) = (b.shape(site.operand(0)), b.shape(site.g));
     let kept = |axis: usize| axes.iter().position(|&to| to == axis).filter(|&own| from[own] == to[axis]);
     let summed = (0..to.len()).filter(|&axis| kept(axis).is_none()).collect();
@@ -23,17 +23,17 @@ pub(super) fn broadcast(b: &mut Builder, axes: &[usize], site: &Site<'_>) -> Gra
     vec![(0, b.reshape(ordered, &from))]
 }
 
-pub(super) fn transpose(b: &mut Builder, axes: &[usize], site: &Site<'_>) -> Gradients {
+pub(super) fn transpose(b: &mut Builder, axes: &[usize], site: &Site) -> Gradients {
     vec![(0, b.transpose(site.g, inverse(axes)))]
 }
 
-pub(super) fn reverse(b: &mut Builder, axes: &[usize], site: &Site<'_>) -> Gradients {
+pub(super) fn reverse(b: &mut Builder, axes: &[usize], site: &Site) -> Gradients {
     let ty = b.ty(site.g).clone();
     vec![(0, b.emit(Op::Reverse(Axes { axes: axes.to_vec() }), &[site.g], ty.dtype, &ty.shape))]
 }
 
 /// What the padding is gets what the operand does not.
-pub(super) fn pad(b: &mut Builder, config: &[[i64; 3]], site: &Site<'_>) -> Gradients {
+pub(super) fn pad(b: &mut Builder, config: &[[i64; 3]], site: &Site) -> Gradients {
     let shape = b.shape(site.operand(0));
     let strides: Vec<usize> = config.iter().map(|&[_, _, interior]| interior as usize + 1).collect();
     let spread = |(&len, &step): (&usize, &usize)| len.saturating_sub(1) * step + usize::from(len > 0);
@@ -53,7 +53,7 @@ pub(super) fn pad(b: &mut Builder, config: &[[i64; 3]], site: &Site<'_>) -> Grad
     vec![(0, own), (1, b.reshape(rest, &bound))]
 }
 
-pub(super) fn concatenate(b: &mut Builder, axis: usize, site: &Site<'_>) -> Gradients {
+pub(super) fn concatenate(b: &mut Builder, axis: usize, site: &Site) -> Gradients {
     let mut start = 0;
     let part = |(number, &id): (usize, &usize)| {
         let shape = b.shape(id);
@@ -66,7 +66,7 @@ pub(super) fn concatenate(b: &mut Builder, axis: usize, site: &Site<'_>) -> Grad
     site.instruction.inputs.iter().enumerate().filter_map(part).collect()
 }
 
-pub(super) fn stack(b: &mut Builder, axis: usize, site: &Site<'_>) -> Gradients {
+pub(super) fn stack(b: &mut Builder, axis: usize, site: &Site) -> Gradients {
     let shape = b.shape(site.g);
     let part = |(number, &id): (usize, &usize)| {
         let (mut starts, mut lengths) = (vec![0; shape.len()], shape.clone());
@@ -80,7 +80,7 @@ pub(super) fn stack(b: &mut Builder, axis: usize, site: &Site<'_>) -> Gradients 
 }
 
 /// The gradient among zeros.
-pub(super) fn slice(b: &mut Builder, attrs: &Slice, site: &Site<'_>) -> Gradients {
+pub(super) fn slice(b: &mut Builder, attrs: &Slice, site: &Site) -> Gradients {
     let (whole, part) = (b.shape(site.operand(0)), b.shape(site.g));
     let config = (0..whole.len()).map(|axis| {
         let (start, step) = (attrs.starts[axis], attrs.strides[axis]);

@@ -4,7 +4,7 @@ use super::writer::Writer;
 use crate::program::Program;
 
 /// The program without operations that neither a result nor a call into the host depends on.
-pub(super) fn remove(program: &Program) -> Program {
+pub(crate) fn remove(program: &Program) -> Program {
     let live = live(program);
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<usize> = (0..program.inputs.len()).collect();

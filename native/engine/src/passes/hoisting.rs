@@ -68,7 +68,7 @@ fn with_inputs(program: &Program, more: &[TensorType], replaced: &HashMap<usize,
 }
 
 /// Whether an input of a loop's body, the first `state` of which are its state, is the same in each iteration.
-pub(super) fn is_invariant(body: &Program, id: usize, state: usize) -> bool {
+pub(crate) fn is_invariant(body: &Program, id: usize, state: usize) -> bool {
     id >= state || body.outputs.get(id) == Some(&id)
 }
 

@@ -3,9 +3,9 @@
 mod algebraic;
 mod constants;
 mod cse;
-mod dead;
+pub(crate) mod dead;
 mod fusion;
-mod hoisting;
+pub(crate) mod hoisting;
 mod layout;
 pub mod patterns;
 mod products;

@@ -39,7 +39,7 @@ impl Writer {
     }
 
     /// The instruction that makes a value.
-    pub(super) fn maker(&self, id: usize) -> Option<&Instruction> {
+    pub(crate) fn maker(&self, id: usize) -> Option<&Instruction> {
         self.makers[id].map(|i| &self.program.instructions[i])
     }
 
@@ -88,7 +88,7 @@ pub(super) fn rewrite(program: &Program, replace: fn(&mut Writer, &Instruction) 
 }
 
 /// How often each value is read, by instructions or as a result.
-pub(super) fn reads(program: &Program) -> Vec<usize> {
+pub(crate) fn reads(program: &Program) -> Vec<usize> {
     let mut reads = vec![0; program.value_types().len()];
     let by_instructions = program.instructions.iter().flat_map(|instruction| &instruction.inputs);
     by_instructions.chain(&program.outputs).for_each(|&id| reads[id] += 1);

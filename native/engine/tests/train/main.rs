@@ -3,6 +3,7 @@
 mod checkpoints;
 mod gradients;
 mod linear;
+mod loops;
 mod matrices;
 mod optimizers;
 mod orders;

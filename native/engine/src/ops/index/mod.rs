@@ -13,6 +13,9 @@ use crate::program::{DynamicSlice, Slice};
 use crate::scalar;
 use crate::value::Value;
 
+/// So many times smaller than the whole is a slice that is copied.
+const SMALL: usize = 4;
+
 pub(super) fn slice(attrs: &Slice, mut call: Call<'_>) -> Result<Value> {
     let [value] = call.args()?;
     check::one_each(&call, "start", &attrs.starts, value.rank())?;
@@ -26,7 +29,10 @@ pub(super) fn dynamic_slice(attrs: &DynamicSlice, mut call: Call<'_>) -> Result<
     let [value] = operands.try_into().map_err(|_| call.invalid("has no tensor"))?;
     check::one_each(&call, "length", &attrs.lengths, value.rank())?;
     let starts = clamped_starts(&call, &starts, &value, &attrs.lengths)?;
-    cut(&call, value, &starts, &attrs.lengths, &attrs.strides)
+    let whole = value.len();
+    let slice = cut(&call, value, &starts, &attrs.lengths, &attrs.strides)?;
+    // One that holds the memory of a long sequence would have a loop copy all of it where it writes to it.
+    Ok(if slice.len() <= whole / SMALL { slice.contiguous() } else { slice })
 }
 
 /// Operands: tensor, slice, then one start for each axis, which is clamped so that the slice fits.

@@ -1,0 +1,57 @@
+//! Which values have a gradient.
+
+use crate::program::{Op, Program, Unary, While};
+use crate::types::Type;
+
+/// Whether gradients are computed in a type.
+pub(super) fn is_followed(dtype: Type) -> bool {
+    matches!(dtype, Type::BF16 | Type::F16 | Type::F32 | Type::F64)
+}
+
+/// Which values have a gradient where these inputs have one: floats that depend on those through operations that pass it on.
+/// `None` where one becomes a number that no gradient passes through.
+pub(super) fn active(program: &Program, inputs: &[bool]) -> Option<Vec<bool>> {
+    let mut active = inputs.to_vec();
+    for instruction in &program.instructions {
+        let operands: Vec<bool> = instruction.inputs.iter().map(|&id| active[id]).collect();
+        let passes = passes(&instruction.op, &operands, instruction.outputs.len())?;
+        for (ty, passes) in instruction.outputs.iter().zip(passes) {
+            if passes && !ty.dtype.is_int() && !is_followed(ty.dtype) {
+                return None;
+            }
+            active.push(passes && is_followed(ty.dtype));
+        }
+    }
+    Some(active)
+}
+
+/// Which of so many results depend on active operands.
+fn passes(op: &Op, operands: &[bool], results: usize) -> Option<Vec<bool>> {
+    match op {
+        _ if stops(op) || !operands.contains(&true) => Some(vec![false; results]),
+        Op::While(attrs) => Some(steady(attrs, operands, results)?[..results].to_vec()),
+        Op::Cond(attrs) => attrs.branches.iter().try_fold(vec![false; results], |any, branch| {
+            let active = active(branch, operands)?;
+            Some(any.iter().zip(&branch.outputs).map(|(any, &id)| *any || active[id]).collect())
+        }),
+        _ => Some(vec![true; results]),
+    }
+}
+
+/// Which inputs of a loop's body, the first `states` of which are its state, have a gradient in some iteration.
+pub(super) fn steady(attrs: &While, operands: &[bool], states: usize) -> Option<Vec<bool>> {
+    let mut inputs = operands.to_vec();
+    loop {
+        let all = active(&attrs.body, &inputs)?;
+        let new: Vec<usize> = (0..states).filter(|&state| all[attrs.body.outputs[state]] && !inputs[state]).collect();
+        if new.is_empty() {
+            return Some(inputs);
+        }
+        new.into_iter().for_each(|state| inputs[state] = true);
+    }
+}
+
+/// Whether the gradient of an operation's operands is zero or none, whatever that of its result.
+fn stops(op: &Op) -> bool {
+    matches!(op, Op::StopGrad | Op::Unary(Unary::Floor | Unary::Ceil | Unary::Round | Unary::Sign | Unary::Phase))
+}
