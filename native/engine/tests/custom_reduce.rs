@@ -138,6 +138,25 @@ fn each_operation_rounds_to_the_type() {
 }
 
 #[test]
+fn bounds_may_vary() {
+    let x: Vec<f64> = (0..12).map(|n| f64::from(n * 5 % 4 - 2)).collect();
+    for dtype in [Type::S2, Type::S4, Type::S32, Type::F8, Type::BF16, Type::F64] {
+        let one = Op::Constant(Constant { bytes: ex_burn_engine::scalar::from_f64(dtype, 1.0) });
+        let body = Program {
+            inputs: vec![scalar(dtype); 2],
+            instructions: vec![step(one, &[], dtype), step(Op::Clip, &[1, 0, 2], dtype)],
+            outputs: vec![3],
+        };
+        let operands = [tensor(dtype, &[3, 4], &x), tensor(dtype, &[], &[-2.0])];
+        for (axes, shape) in [(&[0][..], &[4][..]), (&[1], &[3]), (&[0, 1], &[])] {
+            let want = by_loops(&[3, 4], &x, axes, -2.0, &|x, acc| acc.max(x).min(1.0));
+            let got = run(reduce(Some(axes), false, &body), &operands, &ty(dtype, shape));
+            assert_close(&format!("{dtype} {shape:?}"), &numbers(&got), &want, 0.0);
+        }
+    }
+}
+
+#[test]
 fn many_results_fold_in_parts() {
     let shape = [3, 5000];
     let x: Vec<f64> = noise(13, 15_000, 3).into_iter().map(f64::round).collect();

@@ -191,6 +191,29 @@ defmodule ExBurn.Defn.ControlFlowTest do
     end
   end
 
+  test "a fold by a function that answers a value of the function around it alone" do
+    folds = [
+      reduce: &Nx.reduce(&1, 0, fn _, _ -> Nx.multiply(&2, 3) end),
+      window_reduce: &Nx.window_reduce(&1, 0, {2}, fn _, _ -> &2 end)
+    ]
+
+    for {op, fold} <- folds do
+      assert_raise ExBurn.Error,
+                   ~r/^#{op}: the function answers a value of the function around/,
+                   fn ->
+                     Nx.Defn.jit(fold, @compiler).(Nx.iota({3}), Nx.tensor(2))
+                   end
+    end
+
+    # Numbers, and tensors that are no arguments, it does see.
+    two = Nx.tensor(2)
+
+    for two <- [2, two] do
+      fold = &Nx.reduce(&1, 0, fn _, _ -> two end)
+      assert Nx.to_number(Nx.Defn.jit(fold, @compiler).(Nx.iota({3}))) == 2
+    end
+  end
+
   test "a vectorized condition" do
     x = Nx.tensor([1, 3, 20])
     want = Nx.Defn.jit_apply(&predicates_per_row/1, [x], compiler: Nx.Defn.Evaluator)

@@ -8,7 +8,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
 
   alias ExBurn.Defn.Lowering
   alias ExBurn.Defn.Lowering.{Elements, Scope, Shared}
-  alias ExBurn.{Instruction, Program, Type}
+  alias ExBurn.{Error, Instruction, Program, Type}
   alias Nx.Defn.{Composite, Expr}
   alias Nx.Tensor, as: T
 
@@ -93,6 +93,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   # What is folded by a function that calls Elixir are `rows`, element by element.
   defp fold_by(op, t, acc, fun, out, before, rows) do
     %T{data: %Expr{op: :fun, args: [params, body, _mfa]}} = fun
+    inside!(body, hd(params).data.context)
     {operands, scope} = Lowering.many([t, acc], before)
     scalar = {Type.name(out.type), []}
 
@@ -109,6 +110,18 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
       Nx.with_default_backend(Expr, fn -> Elements.fold(rows.(), acc, body, out, before) end)
     end
   end
+
+  # Nx raises where values of the enclosing function meet those of this one, but not where there are no others.
+  defp inside!(%T{data: %Expr{context: context}}, {op, _ref} = own)
+       when context not in [nil, own] do
+    raise Error,
+      op: op,
+      reason:
+        "the function answers a value of the function around it, which it does not see: " <>
+          "it can use its arguments, numbers and tensors that are no arguments of a defn"
+  end
+
+  defp inside!(_body, _own), do: :ok
 
   # The function may answer another type than the one that is folded.
   defp cast(scope, ref, type) do

@@ -42,6 +42,9 @@ impl Lift {
             let lifted = operands.iter().any(|&id| self.lifted[id]);
             let results = match &instruction.op {
                 Op::Cond(cond) if lifted => self.branches(cond, &operands, &instruction.outputs, path)?,
+                Op::Clip if operands.iter().skip(1).any(|&id| self.lifted[id]) => {
+                    self.clip(&operands, &instruction.outputs)?
+                }
                 op if lifted || (branch && !matches!(op, Op::Constant(_))) => {
                     let fits = |&id: &usize| self.lifted[id] || self.types[id].shape.is_empty();
                     let op = elementwise(op).filter(|_| operands.iter().all(fits))?;
@@ -115,6 +118,16 @@ impl Lift {
             };
             choices.map(select).collect()
         })
+    }
+
+    /// Clips each lane between bounds of its own, which [`Op::Clip`] has none of.
+    fn clip(&mut self, operands: &[usize], outputs: &[TensorType]) -> Option<Vec<usize>> {
+        let ([x, low, high], [out]) = (operands, outputs) else { return None };
+        // Integers of several types may have no common one.
+        let is_exact = out.dtype.is_float() || operands.iter().all(|&id| self.types[id].dtype == out.dtype);
+        let raised = Op::Binary(Binary::Max);
+        let raised = self.instruction(raised, vec![*low, *x], outputs).filter(|_| is_exact)?.pop()?;
+        self.instruction(Op::Binary(Binary::Min), vec![*high, raised], outputs)
     }
 
     fn instruction(&mut self, op: Op, inputs: Vec<usize>, outputs: &[TensorType]) -> Option<Vec<usize>> {
