@@ -153,10 +153,10 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
         Two::LessEqualS => truth(signed(x) <= signed(y)),
         Two::LessEqualU => truth(x <= y),
         Two::MaxF => select((b > a) | is_nan(b), y, x),
-        Two::MaxS => select(signed(x) > signed(y), x, y),
+        Two::MaxS => larger(x, y | zero),
         Two::MaxU => select(x > y, x, y),
         Two::MinF => select((b < a) | is_nan(b), y, x),
-        Two::MinS => select(signed(x) < signed(y), x, y),
+        Two::MinS => smaller(x, y | zero),
         Two::MinU => select(x < y, x, y),
         Two::MultiplyF => bits(a * b),
         Two::MultiplyI => x * y,
@@ -173,6 +173,18 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
         Two::SubtractI => x - y,
         Two::Xor => x ^ y,
     }
+}
+
+/// Of signed integers. The caller's `y | zero`, with a zero from memory, is there for CUDA's compiler: it answered 3 for the
+/// larger of 3 and the size of -4.
+#[cube]
+fn larger(x: u32, y: u32) -> u32 {
+    select(signed(x) > signed(y), x, y)
+}
+
+#[cube]
+fn smaller(x: u32, y: u32) -> u32 {
+    select(signed(x) < signed(y), x, y)
 }
 
 /// The whole quotient of signed integers, towards zero, by their sizes: of the smallest number the language says nothing.
