@@ -42,6 +42,9 @@ defmodule ExBurn.Backend do
   that `Nx.Defn.Evaluator` runs, raises `ExBurn.Error` when it is used there. A number that Elixir draws at random is drawn once,
   not for each element.
 
+  A function gets elements in the type of the result, as `Nx.Defn` has it: of a tensor of `u8` and a start of 300 they are `s32`,
+  where `Nx.BinaryBackend` gives it `u8`.
+
   A function of elementwise operations on real numbers becomes a loop, which takes some ten nanoseconds for an element and
   operation, and less where many results are folded side by side. Any other function, such as one of complex numbers or
   of products of small matrices, is run as a program on each element, which takes some microseconds. A fold of Nx's own,
