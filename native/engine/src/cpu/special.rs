@@ -43,6 +43,12 @@ pub(crate) fn sigmoid(x: f64) -> f64 {
 ///
 /// M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade Edition (2011).
 pub(crate) fn erf_inv(y: f64) -> f64 {
+    if y.abs() == 1.0 { y * f64::INFINITY } else { erf_inv_by(y, -((1.0 - y) * (1.0 + y)).ln()) }
+}
+
+/// [`erf_inv`] by w = -ln(1 - y^2).
+#[inline(always)]
+pub(crate) fn erf_inv_by(y: f64, w: f64) -> f64 {
     const CENTRE: [f64; 9] = [
         2.81022636e-08,
         3.43273939e-07,
@@ -65,10 +71,9 @@ pub(crate) fn erf_inv(y: f64) -> f64 {
         1.00167406,
         2.83297682,
     ];
-    if y.abs() == 1.0 {
-        return y * f64::INFINITY;
-    }
-    let w = -((1.0 - y) * (1.0 + y)).ln();
-    let (coefficients, w) = if w < 5.0 { (CENTRE, w - 2.5) } else { (TAIL, w.sqrt() - 3.0) };
-    y * coefficients.iter().fold(0.0, |sum, c| sum * w + c)
+    // No branch, so that loops become vector instructions.
+    let is_near = w < 5.0;
+    let w = if is_near { w - 2.5 } else { w.sqrt() - 3.0 };
+    let coefficients = CENTRE.iter().zip(&TAIL).map(|(&near, &far)| if is_near { near } else { far });
+    y * coefficients.fold(0.0, |sum, c| sum * w + c)
 }

@@ -1,17 +1,27 @@
-//! Functions of one `f32`, at most one unit in the last place from the rounded right value, for every operand.
+//! Functions of `f32`, at most one unit in the last place from the rounded right value, for every operand.
 //!
-//! They have no branches, call nothing and compute in `f32` alone, so that the compiler turns a loop over them into vector
-//! instructions of as many elements as there can be. The time they take is the number of their operations. The polynomials
+//! They have no branches and call nothing, so that the compiler turns a loop over them into vector instructions. The time
+//! they take is the number of their operations. Those that are used most compute in `f32` alone, as many elements at a time
+//! as there can be; the others in `f64`, half as many, which leaves digits to spare and is rounded once. The polynomials
 //! are minimax ones of the relative error of the result, by Lawson's and Remez's algorithms, with one coefficient rounded
 //! after the other; the errors given are those before the operations round.
 
 mod angle;
+mod double;
+mod error;
 mod exponential;
+mod hyperbolic;
+mod inverse;
 mod logarithm;
+mod power;
 
 pub(crate) use angle::{LARGEST_ANGLE, cos, sin, tan};
+pub(crate) use error::{erf_inv, erfc};
 pub(crate) use exponential::{exp, exp_m1, sigmoid, tanh};
+pub(crate) use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
+pub(crate) use inverse::{acos, asin, atan, atan2};
 pub(crate) use logarithm::{is_not_normal, ln, ln_1p, ln_normal};
+pub(crate) use power::{cbrt, pow};
 
 /// Adding and subtracting this rounds a number of at most 2^22 in size to an integer, which is then in the low bits of the
 /// sum. Any integer may be added to it.

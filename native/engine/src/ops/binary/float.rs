@@ -1,8 +1,6 @@
 //! Functions of two operands that answer floats, and their gradients.
 
-use num_traits::Float as _;
-
-use crate::cpu::{Float, Kernel, Zip, divide_all, for_float};
+use crate::cpu::{Float, Kernel, Zip, divide_all, for_float, single};
 use crate::error::{Error, Result};
 use crate::ops::gradient::{Rule, with_gradient};
 use crate::ops::promote::{merge, operand};
@@ -33,19 +31,50 @@ pub(super) fn kernel(op: Binary, dtype: Type) -> Option<Kernel> {
 }
 
 // Of two zeros the first one is the answer of max and min, whatever their signs.
-fn of<T: Float>(op: Binary) -> Option<Zip<T, T, T>> {
+fn of<T: Float<Math: Functions>>(op: Binary) -> Option<Zip<T, T, T>> {
     Some(match op {
         Binary::Add => swift(|a, b| a + b),
-        Binary::Atan2 => Zip::new(|a: T, b: T| T::from_f64(a.to_f64().atan2(b.to_f64()))),
+        Binary::Atan2 => real::<T>(|a, b| a.angle(b)),
         Binary::Divide => swift::<T>(|a, b| a / b).with_right(divide_all),
         Binary::Max => Zip::swift(|a: T, b: T| if b > a || b.is_unordered() { b } else { a }),
         Binary::Min => Zip::swift(|a: T, b: T| if b < a || b.is_unordered() { b } else { a }),
         Binary::Multiply => swift(|a, b| a * b),
-        Binary::Pow => real::<T>(|a, b| a.powf(b)),
+        Binary::Pow => swift::<T>(|a, b| a.power(b)),
         Binary::Remainder => real(|a, b| a % b),
         Binary::Subtract => swift(|a, b| a - b),
         _ => return None,
     })
+}
+
+/// Functions of two numbers: of `f32` such as are good to the last digit and fast, of `f64` the standard library's.
+trait Functions {
+    /// The angle of the point (x, self).
+    fn angle(self, x: Self) -> Self;
+
+    /// This to the power of `y`.
+    fn power(self, y: Self) -> Self;
+}
+
+impl Functions for f32 {
+    #[inline(always)]
+    fn angle(self, x: Self) -> Self {
+        single::atan2(self, x)
+    }
+
+    #[inline(always)]
+    fn power(self, y: Self) -> Self {
+        single::pow(self, y)
+    }
+}
+
+impl Functions for f64 {
+    fn angle(self, x: Self) -> Self {
+        self.atan2(x)
+    }
+
+    fn power(self, y: Self) -> Self {
+        self.powf(y)
+    }
 }
 
 /// A function of real numbers, rounded once.
