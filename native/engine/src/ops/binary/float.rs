@@ -22,12 +22,21 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
 
 /// The function `op` of two plain values of one float type and shape.
 fn apply(op: Binary, left: Value, right: Value) -> Result<Value> {
-    for_float!(left.dtype(), T => of::<T>(op).ok_or_else(|| unsupported(op, &left))?.combine(left, right))
+    let (dtype, own) = (left.dtype(), computed_in(op, left.dtype()));
+    let (left, right) = (cast(left, own)?, cast(right, own)?);
+    let result = for_float!(own, T => of::<T>(op).ok_or_else(|| unsupported(op, &left))?.combine(left, right));
+    cast(result?, dtype)
 }
 
-/// The loop over the function `op` of operands of the float type `dtype`.
+/// The loop over the function `op` of operands of the float type `dtype`, which it may take and answer in a wider one.
 pub(super) fn kernel(op: Binary, dtype: Type) -> Option<Kernel> {
-    for_float!(dtype, T => Ok(of::<T>(op)?.kernel())).ok()
+    for_float!(computed_in(op, dtype), T => Ok(of::<T>(op)?.kernel())).ok()
+}
+
+/// Long functions become vectors where a loop does nothing else.
+fn computed_in(op: Binary, dtype: Type) -> Type {
+    let is_long = matches!(op, Binary::Atan2 | Binary::Pow);
+    if is_long && dtype.bits() == 16 { Type::F32 } else { dtype }
 }
 
 // Of two zeros the first one is the answer of max and min, whatever their signs.
