@@ -146,6 +146,7 @@ defmodule ExBurn.FusionFormsTest do
           adam: adam.(&Nx.pow(&1, 0.5))
         ] do
       assert {name, [name]} == {name, names(step, [p, g, m, v])}
+
       parameter = fn p, g, m, v ->
         result = step.(p, g, m, v)
         if is_tuple(result), do: elem(result, 0), else: result
