@@ -52,6 +52,7 @@ defmodule ExBurn.NIF do
   def program_patterns(_executable), do: not_loaded()
   def program_types(_executable), do: not_loaded()
   def program_captures(_executable), do: not_loaded()
+  def program_is_brief(_executable), do: not_loaded()
   def program_run(_executable, _inputs, _donated), do: not_loaded()
   def program_run_dirty(_executable, _inputs, _donated), do: not_loaded()
   def program_run_on(_executable, _inputs, _donated, _kind, _index), do: not_loaded()

@@ -48,6 +48,28 @@ defmodule ExBurn.FusionFormsTest do
     end
   end
 
+  test "activations have one name however they are written" do
+    x = random(6, {6, 10})
+    cubic = fn x -> Nx.add(x, Nx.multiply(0.044715, Nx.pow(x, 3))) end
+    exp = &Nx.exp(&1)
+    tanh = &Nx.tanh(Nx.multiply(&1, Nx.add(0.8, Nx.multiply(0.0357, Nx.multiply(&1, &1)))))
+
+    for {name, fun} <- [
+          gelu: &Nx.multiply(&1, Nx.sigmoid(Nx.multiply(1.6, cubic.(&1)))),
+          gelu: &Nx.multiply(0.5, Nx.multiply(&1, Nx.add(1, tanh.(&1)))),
+          silu: &Nx.multiply(&1, Nx.sigmoid(Nx.multiply(1.702, &1))),
+          silu: &Nx.divide(&1, Nx.add(1, exp.(Nx.multiply(-1.702, &1)))),
+          sigmoid: &Nx.divide(1, Nx.add(1, exp.(Nx.multiply(-1, &1)))),
+          sigmoid: &Nx.divide(exp.(&1), Nx.add(1, exp.(&1))),
+          relu: &Nx.select(Nx.less(&1, 0), 0, &1),
+          relu: &Nx.multiply(Nx.greater(&1, 0), &1),
+          rms_norm: &Nx.multiply(&1, Nx.pow(Nx.add(mean(Nx.pow(&1, 2)), 1.0e-3), -0.5))
+        ] do
+      assert {name, [name]} == {name, names(fun, [x])}
+      assert_same(fun, [x])
+    end
+  end
+
   test "a cross entropy may be a sum of exponentials less the logit of the target" do
     x = random(2, {6, 10})
     targets = Nx.tensor([3, 0, 9, 9, 1, 4], backend: Nx.BinaryBackend)
@@ -69,7 +91,19 @@ defmodule ExBurn.FusionFormsTest do
       Nx.mean(Nx.subtract(Nx.logsumexp(x, axes: [1]), logit))
     end
 
+    by_choice = fn x, one_hot ->
+      chosen = Nx.select(one_hot, Axon.Activations.log_softmax(x), 0.0)
+      Nx.negate(Nx.mean(Nx.sum(chosen, axes: [1])))
+    end
+
+    by_log_of_share = fn x, targets ->
+      share = Nx.take_along_axis(Axon.Activations.softmax(x), Nx.new_axis(targets, 1), axis: 1)
+      Nx.negate(Nx.mean(Nx.log(Nx.add(share, 1.0e-7))))
+    end
+
     for {loss, args} <- [
+          {by_choice, [x, one_hot]},
+          {by_log_of_share, [x, targets]},
           {by_index, [x, targets]},
           {by_made, [x, targets]},
           {by_one_hot, [x, one_hot]}
@@ -80,6 +114,51 @@ defmodule ExBurn.FusionFormsTest do
 
     assert names(fn x, y -> Nx.sum(Nx.subtract(log_sum_exp(x), y)) end, [x, random(3, {6, 1})]) ==
              [:elementwise]
+  end
+
+  defp kept(old, share, new), do: Nx.add(Nx.multiply(share, old), Nx.multiply(1 - share, new))
+
+  test "steps of optimizers as PyTorch and Keras write them" do
+    [p, g, m, v] = for seed <- 7..10, do: random(seed, {6, 10})
+    v = v |> Nx.abs() |> Nx.backend_copy(Nx.BinaryBackend)
+
+    with_decay = fn p, g, _m, _v ->
+      Nx.subtract(p, Nx.multiply(0.1, Nx.add(g, Nx.multiply(0.01, p))))
+    end
+
+    with_rate_inside = fn p, g, m, _v ->
+      m = Nx.subtract(Nx.multiply(0.9, m), Nx.multiply(0.1, g))
+      {Nx.add(p, m), m}
+    end
+
+    adam = fn root ->
+      fn p, g, m, v ->
+        {m, v} = {kept(m, 0.9, g), kept(v, 0.999, Nx.multiply(g, g))}
+        step = Nx.divide(m, Nx.add(root.(v), 1.0e-4))
+        {Nx.subtract(p, Nx.multiply(0.1, step)), m, v}
+      end
+    end
+
+    for {name, step} <- [
+          sgd: with_decay,
+          sgd: with_rate_inside,
+          adam: adam.(&Nx.divide(Nx.sqrt(&1), 0.05)),
+          adam: adam.(&Nx.pow(&1, 0.5))
+        ] do
+      assert {name, [name]} == {name, names(step, [p, g, m, v])}
+
+      parameter = fn p, g, m, v ->
+        result = step.(p, g, m, v)
+        if is_tuple(result), do: elem(result, 0), else: result
+      end
+
+      assert_same(parameter, [p, g, m, v])
+    end
+
+    # A mean that moves, and values that are added to others, are no steps.
+    assert names(&kept(&1, 0.9, &2), [p, g]) == [:elementwise]
+    residual = fn x, y -> {Nx.add(x, Nx.tanh(y)), Nx.tanh(y)} end
+    refute :sgd in names(residual, [p, g])
   end
 
   test "steps by the root of squares are no SGD" do

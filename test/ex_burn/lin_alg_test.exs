@@ -89,6 +89,7 @@ defmodule ExBurn.LinAlgTest do
     end
   end
 
+  @tag skip: ExBurn.NxSuite.newer?() && "they are the digits of Nx 0.13.1"
   test "small matrices of f32 have every digit of Nx's definition" do
     for shape <- [{2, 2}, {4, 4}, {2, 5, 5}],
         fun <- [:cholesky, :determinant, :lu, :qr, :eigh, :svd],
@@ -101,6 +102,7 @@ defmodule ExBurn.LinAlgTest do
     end
   end
 
+  @tag skip: ExBurn.NxSuite.newer?() && "they are the digits of Nx 0.13.1"
   test "singular vectors of rank-deficient matrices have every digit of Nx's definition" do
     t = Nx.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [10.0, 11.0, 12.0]])
     got = LinAlg.svd(Nx.backend_copy(t, ExBurn.Backend))

@@ -186,6 +186,31 @@ defmodule ExBurn.NIFTest do
     end
   end
 
+  test "a program is brief once its runs were, but not one that takes as long as its operands say" do
+    f32 = %{dtype: :f32, shape: []}
+    program = fn op -> %{inputs: [f32], instructions: [op], outputs: [1]} end
+    doubled = %{op: {:binary, :add}, inputs: [0, 0], outputs: [f32]}
+    {:ok, steady} = NIF.program_new(program.(doubled), [], [])
+    branch = %{inputs: [f32], instructions: [doubled], outputs: [1]}
+    positive = %{op: {:binary, :greater}, inputs: [0, 0], outputs: [%{dtype: :u8, shape: []}]}
+    predicate = %{inputs: [f32], instructions: [positive], outputs: [1]}
+    cond = {:cond, %{predicates: [predicate], branches: [branch, branch]}}
+    choosing = %{op: cond, inputs: [0], outputs: [f32]}
+    {:ok, choosing} = NIF.program_new(program.(choosing), [], [])
+
+    for program <- [steady, choosing], do: refute(NIF.program_is_brief(program))
+    for _ <- 1..7, do: {:ok, _} = NIF.program_run_dirty(steady, [tensor(1.0)], [])
+    refute NIF.program_is_brief(steady)
+
+    # Other work on the machine can make some of the runs long.
+    for program <- [steady, choosing],
+        _ <- 1..1000,
+        do: {:ok, _} = NIF.program_run(program, [tensor(1.0)], [])
+
+    assert NIF.program_is_brief(steady)
+    refute NIF.program_is_brief(choosing)
+  end
+
   test "a program refuses inputs of other types" do
     f32 = %{dtype: :f32, shape: [2]}
     {:ok, program} = NIF.program_new(%{inputs: [f32], instructions: [], outputs: [0]}, [], [])

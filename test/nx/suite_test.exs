@@ -154,6 +154,70 @@ examples = %{
     {"compares tensors with ===, so the references that ours hold", [flatten_list: 2]}
 }
 
+# Nx after 0.13.1: tests it has added, and one whose digits it prints as we do.
+{known, examples} =
+  if ExBurn.NxSuite.newer?() do
+    known =
+      for {modes, reason, message, files} <- known,
+          not Map.has_key?(files, "nx/lin_alg_test.exs"),
+          do: {modes, reason, message, files}
+
+    captured = "multi-tensor ops with captured closure tensors "
+
+    mixed =
+      {[:backend, :both],
+       "puts a tensor into an expression, which Nx allows with Nx.BinaryBackend only",
+       ~r/incompatible tensor implementations: (Nx.Defn.Expr and ExBurn|ExBurn.Backend and Nx.Defn.Expr)/,
+       %{
+         "nx/defn/donation_test.exs" => [
+           "donatable propagation expression parameters keep the mark, expressions built from them do not"
+         ],
+         "nx/defn_test.exs" =>
+           ["block accepts a constant tensor argument"] ++
+             for(
+               name <- [
+                 "put_slice in a jit closure over a concrete target",
+                 "clip in a jit closure over a concrete target",
+                 "gather in a jit closure over a concrete source"
+               ],
+               do: captured <> name
+             )
+       }}
+
+    in_gradients =
+      {[:backend, :both],
+       "captures a tensor in a function under Nx.Defn.grad, which Nx allows with Nx.BinaryBackend only",
+       ~r/a tensor captured as a closure inside the gradient function is on a non-default backend \(ExBurn/,
+       %{
+         "nx/defn/grad_test.exs" =>
+           ["solve computes the grad when the right-hand side is a constant"] ++
+             for(
+               name <- [
+                 "put_slice grad wrt the update with a captured target",
+                 "clip grad wrt min and max with a captured target",
+                 "reduce and window_reduce raise their documented no-grad error, not a dispatch crash"
+               ],
+               do: captured <> name
+             )
+       }}
+
+    batched =
+      {[:both, :compiler],
+       "expects every digit of a matrix alone of the same in a batch, whose products sum in another order",
+       ~r/Tensor assertion failed/,
+       %{
+         "nx/defn/grad_test.exs" => [
+           "svd computes grad for batched tensor",
+           "svd computes grad for batched wide tensor"
+         ]
+       }}
+
+    qr = {"prints the digits of another order of steps than that of 0.13.1", [qr: 2]}
+    {known ++ [mixed, in_gradients, batched], Map.put(examples, Nx.LinAlg, qr)}
+  else
+    {known, examples}
+  end
+
 # On a GPU these too.
 {known, examples} =
   if ExBurn.TestDevice.gpu() do

@@ -252,6 +252,7 @@ defmodule ExBurn.Hostile do
       {:program_text, [world.executable]},
       {:program_types, [world.executable]},
       {:program_captures, [world.executable]},
+      {:program_is_brief, [world.executable]},
       {:program_run, [world.executable, captures, donated(world)]},
       {:program_run_dirty, [world.executable, captures, donated(world)]},
       {Enum.random([:program_resume, :program_resume_dirty]), [continuation(world), captures]},

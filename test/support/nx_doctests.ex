@@ -7,7 +7,8 @@ defmodule ExBurn.NxDoctests do
   last is exact there where the print is not; `gumbel/2` and `normal/4` print a logarithm and a mean;
   `triangular_solve/3` prints thirds of which double precision had more.
 
-  Left out everywhere is `Nx.Defn.Composite.flatten_list/2`, which compares tensors with `===`, and so references of ours.
+  Left out everywhere is `Nx.Defn.Composite.flatten_list/2`, which compares tensors with `===`, and so references of ours;
+  with an Nx after 0.13.1 `qr/2`, whose steps have another order there.
   """
 
   @modules [
@@ -36,7 +37,8 @@ defmodule ExBurn.NxDoctests do
       import ExUnit.DocTest
       import Nx.Defn.Kernel, only: [assert_keys: 2, keyword!: 2]
 
-      left_out = [{Nx.Defn.Composite, [flatten_list: 2]} | opts[:except] || []]
+      newer = if ExBurn.NxSuite.newer?(), do: [{Nx.LinAlg, [qr: 2]}], else: []
+      left_out = [{Nx.Defn.Composite, [flatten_list: 2]} | newer ++ (opts[:except] || [])]
 
       for module <- modules,
           {_module, except} = List.keyfind(left_out, module, 0, {module, []}) do

@@ -32,6 +32,11 @@ defmodule ExBurn.NxSuite do
   end
 
   @doc """
+  Whether this Nx is newer than 0.13.1, whose definitions of decompositions ours follow digit by digit.
+  """
+  def newer?, do: Code.ensure_loaded?(Nx) and function_exported?(Nx, :donatable, 1)
+
+  @doc """
   Why tests of several nodes are skipped.
   """
   def distributed, do: "they need two more nodes, which Nx starts before its tests"

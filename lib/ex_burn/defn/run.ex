@@ -14,8 +14,9 @@ defmodule ExBurn.Defn.Run do
   The results of the native `program` for `inputs`, of which the run takes the memory of those `donated`.
 
   `calls` are the functions it calls, as `ExBurn.Defn.Lowering.lower/3` answers them, by number or in a tuple, and `hooks`
-  those that the caller hangs on hooks by their names. On the CPU a `brief?` program runs on the scheduler of the caller. Errors are
-  those of `op` where one is given, see `ExBurn.Error.unwrap!/2`.
+  those that the caller hangs on hooks by their names. On the CPU a `brief?` program runs on the scheduler of the caller, and
+  so does one whose latest runs were brief, whatever its estimate was. Errors are those of `op` where one is given, see
+  `ExBurn.Error.unwrap!/2`.
   """
   @spec run(
           reference(),
@@ -29,6 +30,7 @@ defmodule ExBurn.Defn.Run do
   def run(program, inputs, device, brief?, calls, hooks, op \\ nil)
 
   def run(program, {inputs, donated}, :cpu, brief?, calls, hooks, op) do
+    brief? = brief? or NIF.program_is_brief(program)
     start = if brief?, do: &NIF.program_run/3, else: &NIF.program_run_dirty/3
     resume = if brief?, do: &NIF.program_resume/2, else: &NIF.program_resume_dirty/2
     apply = fn number, arguments -> calls |> fetch(number) |> HostCall.apply(arguments, hooks) end

@@ -12,6 +12,7 @@ mod device;
 mod error;
 mod file;
 mod list;
+mod pace;
 #[cfg(unix)]
 mod pointer;
 mod program;

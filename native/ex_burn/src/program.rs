@@ -17,11 +17,12 @@ use crate::continuation::{Answer, Continuation};
 use crate::device::found;
 use crate::error::NifError;
 use crate::list::List;
+use crate::pace::Pace;
 use crate::tensor::{Tensor, Tensors, TypeTerm, resources, values};
 use crate::term::{decode, decode_deep};
 
-/// A program made ready to run, with its captures.
-pub(crate) struct Executable(pub(crate) Arc<exec::Executable>);
+/// A program made ready to run, with its captures, and how long that takes.
+pub(crate) struct Executable(pub(crate) Arc<exec::Executable>, Pace);
 
 // As for `Tensor`: running borrows the captures and never changes them.
 impl std::panic::RefUnwindSafe for Executable {}
@@ -30,6 +31,16 @@ impl std::panic::RefUnwindSafe for Executable {}
 impl Resource for Executable {}
 
 impl Executable {
+    fn new(executable: exec::Executable) -> Self {
+        let pace = Pace::of(executable.program());
+        Self(Arc::new(executable), pace)
+    }
+
+    /// [`Self::run`] on the CPU, timed.
+    fn run_timed(&self, inputs: &Tensors, donated: &Tensors) -> Result<Answer> {
+        self.1.timed(|| self.run(inputs, donated, &Device::Cpu))
+    }
+
     /// Runs on the values of `inputs`; those `donated` lose theirs to the run.
     fn run(&self, inputs: &Tensors, donated: &Tensors, device: &Device) -> Result<Answer> {
         let mut inputs = values("program", inputs)?;
@@ -131,7 +142,7 @@ fn instruction_run_on(
 /// Prepares `program`; `captures` are the values of its last inputs.
 pub(crate) fn executable(program: &Program, captures: &[ResourceArc<Tensor>]) -> Result<ResourceArc<Executable>> {
     let executable = exec::Executable::new(program, values("program", captures)?)?;
-    Ok(ResourceArc::new(Executable(Arc::new(executable))))
+    Ok(ResourceArc::new(Executable::new(executable)))
 }
 
 /// Prepares a program; `captures` are the values of its last inputs.
@@ -144,7 +155,7 @@ fn program_new(
     guard_deep("program", || {
         let captures = values("program", &captures)?;
         let executable = exec::Executable::optimised(&decode_deep("program", program)?, captures, &disabled)?;
-        Ok(ResourceArc::new(Executable(Arc::new(executable))))
+        Ok(ResourceArc::new(Executable::new(executable)))
     })
 }
 
@@ -203,6 +214,12 @@ fn program_captures(executable: ResourceArc<Executable>) -> Result<Tensors, NifE
     guard("program", || Ok(resources(executable.0.captures().to_vec())))
 }
 
+/// Whether the program has shown that its runs on the CPU are short enough for the caller's scheduler.
+#[rustler::nif]
+fn program_is_brief(executable: ResourceArc<Executable>) -> bool {
+    executable.1.is_brief()
+}
+
 /// Runs a small program. The run may write over the memory of inputs that are `donated`, which end with it.
 #[rustler::nif]
 fn program_run(
@@ -211,7 +228,7 @@ fn program_run(
     inputs: Tensors,
     donated: Tensors,
 ) -> Result<Answer, NifError> {
-    reported(env, 0, || guard("program", || executable.run(&inputs, &donated, &Device::Cpu)))
+    reported(env, 0, || guard("program", || executable.run_timed(&inputs, &donated)))
 }
 
 /// [`program_run`] for work that may take long.
@@ -222,7 +239,7 @@ fn program_run_dirty(
     inputs: Tensors,
     donated: Tensors,
 ) -> Result<Answer, NifError> {
-    while_caller_lives(env, || guard("program", || executable.run(&inputs, &donated, &Device::Cpu)))
+    while_caller_lives(env, || guard("program", || executable.run_timed(&inputs, &donated)))
 }
 
 /// [`program_run`] on the device of this kind and number.

@@ -131,6 +131,78 @@ defmodule ExBurn.Defn.HostCallTest do
           )
   end
 
+  # The second cond reads the first one, in its predicate and in a branch.
+  defn branch_of_branch(x) do
+    doubled = hook(x * 2, see(:doubled))
+
+    {first, second} =
+      cond do
+        x > 10 -> {x, hook(doubled + 1, see(:above_ten))}
+        x > 5 -> {x + 1, hook(doubled + 2, see(:above_five))}
+        true -> {x + 2, x}
+      end
+
+    if first > 3, do: second, else: hook(second, see(:otherwise))
+  end
+
+  test "hooks of a branch that another branch reads run when theirs is taken" do
+    for {x, want} <- [
+          {20, [:doubled, :above_ten]},
+          {7, [:doubled, :above_five]},
+          {3, []},
+          {1, [:otherwise]}
+        ],
+        do: assert(want == tags(assert_same_calls(&branch_of_branch/1, [Nx.tensor(x)])))
+  end
+
+  def same(t, tag) do
+    send(self(), {:seen, tag, t})
+    t
+  end
+
+  defn late_predicate(x, y) do
+    called = Nx.runtime_call(y, y, :called, &same/2)
+    hooked = hook(y * 2, see(:hooked))
+
+    cond do
+      x > 10 -> x
+      called > 10 -> called + 1
+      x > 5 -> called
+      hooked > 5 -> hooked * 3
+      true -> y
+    end
+  end
+
+  # Nx.Defn.Evaluator calls again where a predicate and a branch that is not its own read the same.
+  test "what a later predicate and what comes after it read is called once" do
+    for {x, y, want, calls} <- [
+          {20, 20, 20, []},
+          {1, 20, 21, [:called]},
+          {7, 1, 1, [:called]},
+          {1, 4, 24, [:called, :hooked]},
+          {1, 1, 1, [:called, :hooked]}
+        ] do
+      args = [Nx.tensor(x), Nx.tensor(y)]
+      got = Nx.Defn.jit_apply(&late_predicate/2, args, compiler: Compiler)
+      assert {want, calls} == {Nx.to_number(got), tags(seen())}
+    end
+  end
+
+  # What stays the same in each iteration is computed before the loop, but for the hook before it.
+  defn before_invariant(x, y) do
+    {_, _, sum} =
+      while {y, i = 0, sum = x}, i < 3 do
+        {y, i + 1, sum + Nx.sum(hook(y, see(:same))) * Nx.exp(y)}
+      end
+
+    sum
+  end
+
+  test "a hook on what stays the same in a loop runs in each iteration" do
+    args = [Nx.tensor([1.0, 2.0]), Nx.tensor([0.0, 1.0])]
+    assert List.duplicate(:same, 3) == tags(assert_same_calls(&before_invariant/2, args))
+  end
+
   defn loop_in_branch_in_loop(x) do
     while x, x < 100 do
       if rem(x, 2) == 0 do

@@ -36,6 +36,9 @@ defmodule ExBurn.Fuzz.Code do
       # Some functions of Nx don't take a tensor together with an expression.
       deftransformp captured(tensor), do: Nx.Defn.Expr.tensor(tensor)
 
+      deftransformp runtime_call(t, name),
+        do: Nx.runtime_call(Nx.to_template(t), t, [], fn t, _opts -> apply(Nx, name, [t]) end)
+
     #{program |> operands(:captured) |> Enum.map_join(&attribute/1) |> indented()}
       defn run(#{parameters}) do
     #{program |> body() |> indented() |> indented()}
@@ -93,7 +96,7 @@ defmodule ExBurn.Fuzz.Code do
     "grad({#{Enum.map_join(tensors, ", ", &literal/1)}}, fn {#{variables(fun.params)}} ->\n#{block(fun)}\nend)"
   end
 
-  defp call(op, args) when op in [:stop_grad, :hook],
+  defp call(op, args) when op in [:stop_grad, :hook, :runtime_call],
     do: "#{op}(#{Enum.map_join(args, ", ", &literal/1)})"
 
   defp call(:custom_grad, [t, inputs, fun]) do

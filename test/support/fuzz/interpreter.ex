@@ -107,6 +107,9 @@ defmodule ExBurn.Fuzz.Interpreter do
   # A hook of a name alone does nothing, and a gradient of one's own nothing to the value.
   defp perform(:hook, [t, name], _values, mode), do: if(mode.traced?, do: hook(t, name), else: t)
 
+  defp perform(:runtime_call, [t, name], _values, mode),
+    do: if(mode.traced?, do: call_back(t, name), else: answer(t, function: name))
+
   defp perform(:custom_grad, [t, inputs, fun], values, mode) do
     if mode.traced?,
       do: custom_grad(t, inputs, &[call(fun, [&1], values, mode)]),
@@ -138,6 +141,14 @@ defmodule ExBurn.Fuzz.Interpreter do
   end
 
   defp perform(op, args, _values, _mode), do: apply(module(op), op, args)
+
+  @doc """
+  An expression for what the function of Nx with this name answers, called while the program runs.
+  """
+  def call_back(t, name),
+    do: Nx.runtime_call(Nx.to_template(t), t, [function: name], &answer/2)
+
+  defp answer(t, opts), do: apply(Nx, opts[:function], [t])
 
   @doc """
   The module whose function a step calls.

@@ -22,7 +22,7 @@ defmodule ExBurn.Fuzz.Oracle do
             bitwise_not left_shift right_shift real imag conjugate floor ceil round sign while cond stop_grad iota eye
             is_nan is_infinity vectorize devectorize new_axis flatten tile repeat tri triu tril as_type reduce window_reduce
             population_count count_leading_zeros rename outer_copy make_diagonal take_diagonal put_diagonal revectorize
-            split all_close hook custom_grad grad uniform
+            split all_close hook runtime_call custom_grad grad uniform
             randint)a
 
   @sums ~w(sum product mean dot outer conv window_sum window_product window_mean cumulative_sum cumulative_product

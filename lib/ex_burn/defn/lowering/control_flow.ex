@@ -18,8 +18,29 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   What the outside of the `cond` computes, as the first predicate, is captured; so is what runs whichever branch is taken.
   """
   def branch(clauses, last, t, scope) do
-    {predicates, bodies} = Enum.unzip(clauses)
     outside? = &Scope.owns?(scope, &1)
+    types = output_types(t, last)
+
+    case Shared.split(clauses, last, outside?) do
+      nil ->
+        branch(clauses, last, types, outside?, scope)
+
+      at ->
+        branch(
+          Enum.take(clauses, at),
+          rest(t, Enum.drop(clauses, at), last),
+          types,
+          outside?,
+          scope
+        )
+    end
+  end
+
+  defp rest(%T{data: expr} = t, clauses, last),
+    do: %{t | data: %{expr | id: make_ref(), args: [clauses, last]}}
+
+  defp branch(clauses, last, types, outside?, scope) do
+    {predicates, bodies} = Enum.unzip(clauses)
     parts = Enum.map(predicates ++ bodies ++ [last], &{&1, Shared.scope_ids(&1, outside?)})
     scope = Scope.own(scope, Shared.ids(parts, length(predicates), outside?))
 
@@ -31,7 +52,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
     {nested, captures} = Program.finish_together(nested)
     {predicates, branches} = Enum.split(nested, length(predicates))
     op = {:cond, %{predicates: predicates, branches: branches}}
-    Scope.emit(scope, op, captures, output_types(t, last))
+    Scope.emit(scope, op, captures, types)
   end
 
   @doc """

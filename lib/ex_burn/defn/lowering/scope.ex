@@ -12,9 +12,9 @@ defmodule ExBurn.Defn.Lowering.Scope do
   Tensors captured by the `defn` travel from the root down, whatever the frames between.
   """
 
-  alias ExBurn.Defn.Lowering.HostCall
+  alias ExBurn.Defn.Lowering.{HostCall, Shared}
   alias ExBurn.{Error, Program, Type}
-  alias Nx.Defn.{Composite, Expr, Tree}
+  alias Nx.Defn.Expr
   alias Nx.Tensor, as: T
 
   @enforce_keys [:kind, :program, :parameters, :ids]
@@ -34,7 +34,7 @@ defmodule ExBurn.Defn.Lowering.Scope do
   @type t :: [frame(), ...]
 
   @doc """
-  The scope of a whole `defn`; `ids` are those of `Nx.Defn.Tree.scope_ids/1`.
+  The scope of a whole `defn`; `ids` are those of `ids/1`.
   """
   def root(program, parameters, ids, opts),
     do: [%__MODULE__{kind: :root, program: program, parameters: parameters, ids: ids, opts: opts}]
@@ -230,8 +230,7 @@ defmodule ExBurn.Defn.Lowering.Scope do
   @doc """
   The nodes that belong to the scope of a container of expressions, and their operations.
   """
-  def ids(container),
-    do: [container] |> Composite.flatten_list() |> List.to_tuple() |> Tree.scope_ids()
+  def ids(container), do: Shared.scope_ids(container)
 
   @doc """
   Makes the nodes `ids` belong to the innermost frame.

@@ -19,53 +19,102 @@ defmodule ExBurn.Defn.Lowering.Shared do
   @type ids :: %{reference() => atom()}
 
   @doc """
-  The nodes that belong to the scope of a container of expressions, and their operations, as `Nx.Defn.Tree.scope_ids/1`
-  answers them, but none of those that `outside?` says belong to a scope around it: nobody looks behind these, so that a
-  chain of branches takes time as its length.
+  The nodes that belong to the scope of a container of expressions, and their operations, but none of those that `outside?`
+  says belong to a scope around it: nobody looks behind these, so that a chain of branches takes time as its length.
+
+  A node belongs to the innermost scope around all that read it. What one `cond` alone reads is its own, although another
+  `cond` reads that one: `Nx.Defn.Tree.scope_ids/1` counts it to the scope around both, where it would be computed, and its
+  hooks called, whichever branch is taken.
   """
   @spec scope_ids(Nx.Container.t(), (reference() -> boolean())) :: ids()
-  def scope_ids(container, outside?) do
+  def scope_ids(container, outside? \\ fn _id -> false end) do
     leaves = Composite.flatten_list([container])
-    {ids, _inner} = Enum.reduce(leaves, {%{}, %{}}, &visit(&1, &2, nil, outside?))
-    ids
+    scopes = Enum.reduce(leaves, %{}, &visit(&1, &2, nil, outside?))
+    for {id, {op, nil}} <- scopes, into: %{}, do: {id, op}
   end
 
-  # `inner` are the nodes within a `cond`, each with the first `cond` that it was met in. One that is met in another too
-  # belongs to the scope around both.
-  defp visit(%T{data: %Expr{op: :constant}}, acc, _branch, _outside?), do: acc
+  # `scopes` has the operation of each node, and the `cond` in which it is computed or `nil`.
+  defp visit(%T{data: %Expr{op: :constant}}, scopes, _scope, _outside?), do: scopes
 
-  defp visit(%T{data: %Expr{id: id, op: op}} = t, {ids, inner} = acc, branch, outside?) do
-    cond do
-      is_map_key(ids, id) or outside?.(id) ->
-        acc
+  defp visit(%T{data: %Expr{id: id, op: op}} = t, scopes, scope, outside?) do
+    case scopes do
+      %{^id => {_op, known}} ->
+        around = around(known, scope, scopes)
+        if around == known, do: scopes, else: place(t, {op, around}, scopes, outside?)
 
-      branch == nil and op == :cond ->
-        visit_cond(t, {Map.put(ids, id, op), inner}, outside?)
-
-      branch == nil ->
-        visit_args(t, {Map.put(ids, id, op), inner}, nil, outside?)
-
-      not is_map_key(inner, id) ->
-        visit_args(t, {ids, Map.put(inner, id, branch)}, branch, outside?)
-
-      inner[id] == branch ->
-        acc
-
-      true ->
-        visit(t, acc, nil, outside?)
+      %{} ->
+        if outside?.(id), do: scopes, else: place(t, {op, scope}, scopes, outside?)
     end
   end
 
-  # The first predicate is computed in any case.
-  defp visit_cond(%T{data: %Expr{id: id, args: [[{first, body} | clauses], last]}}, acc, outside?) do
-    acc = visit(first, acc, nil, outside?)
-    rest = [body, Enum.map(clauses, &Tuple.to_list/1), last]
-    leaves = rest |> List.flatten() |> Composite.flatten_list()
-    Enum.reduce(leaves, acc, &visit(&1, &2, id, outside?))
+  # The first predicate of a `cond` is computed in any case.
+  defp place(%T{data: %Expr{id: id} = expr} = t, {op, scope}, scopes, outside?) do
+    scopes = Map.put(scopes, id, {op, scope})
+
+    if op == :cond do
+      [first | rest] = parts(expr.args)
+      scopes = visit(first, scopes, scope, outside?)
+      Enum.reduce(rest, scopes, &visit(&1, &2, id, outside?))
+    else
+      t |> Tree.apply_args(:scope, scopes, &{&1, visit(&1, &2, scope, outside?)}) |> elem(1)
+    end
   end
 
-  defp visit_args(t, acc, branch, outside?),
-    do: t |> Tree.apply_args(:scope, acc, &{&1, visit(&1, &2, branch, outside?)}) |> elem(1)
+  # The tensors of all predicates and branches, those of the first predicate first.
+  defp parts([clauses, last]),
+    do: Composite.flatten_list(Enum.flat_map(clauses, &Tuple.to_list/1) ++ [last])
+
+  defp around(scope, scope, _scopes), do: scope
+  defp around(one, other, _scopes) when one == nil or other == nil, do: nil
+
+  defp around(one, other, scopes) do
+    ways = one |> outwards(scopes) |> MapSet.new()
+    other |> outwards(scopes) |> Enum.find(&(&1 in ways))
+  end
+
+  defp outwards(scope, scopes),
+    do: scope |> Stream.iterate(&elem(scopes[&1], 1)) |> Enum.take_while(& &1)
+
+  # What must not be computed twice on one way: what calls into Elixir, or may, and what takes long.
+  @once ~w(hook io_call runtime_call while block reduce window_reduce)a
+
+  @doc """
+  Which clause of a `cond` to make a `cond` of its own of, in the last branch, together with those after it, if any: the
+  first whose predicate shares a call with its branch or with what comes after it. The nodes of a first predicate are
+  computed once.
+  """
+  @spec split([{Nx.Tensor.t(), Nx.Container.t()}], Nx.Container.t(), (reference() -> boolean())) ::
+          pos_integer() | nil
+  def split([_first | clauses], last, outside?) do
+    clauses
+    |> Stream.iterate(&tl/1)
+    |> Stream.take(length(clauses))
+    |> Enum.find_index(fn [{predicate, body} | after_it] ->
+      own = once([predicate], outside?)
+      own != [] and own -- once([body | parts([after_it, last])], outside?) != own
+    end)
+    |> then(&(&1 && &1 + 1))
+  end
+
+  defp once(containers, outside?) do
+    seen = containers |> Composite.flatten_list() |> Enum.reduce(%{}, &collect(&1, &2, outside?))
+    for {id, op} <- seen, op in @once, do: id
+  end
+
+  defp collect(%T{data: %Expr{id: id, op: op, args: args}} = t, seen, outside?) do
+    cond do
+      is_map_key(seen, id) or outside?.(id) ->
+        seen
+
+      op == :cond ->
+        args |> parts() |> Enum.reduce(Map.put(seen, id, op), &collect(&1, &2, outside?))
+
+      true ->
+        t
+        |> Tree.apply_args(:scope, Map.put(seen, id, op), &{&1, collect(&1, &2, outside?)})
+        |> elem(1)
+    end
+  end
 
   @doc """
   The nodes of several parts of a `cond` to compute before it.

@@ -21,6 +21,7 @@ mod gradient;
 mod index;
 mod linalg;
 mod memory;
+mod order;
 pub(crate) mod promote;
 mod real;
 mod reduce;
@@ -143,8 +144,15 @@ fn dispatch(call: Call<'_>) -> Result<Vec<Value>> {
     if emulate::is_needed(&call) { emulate::run(call) } else { native(call) }
 }
 
-/// Runs an operation in the types it is given.
+/// Runs an operation in the types it is given, and in the order in which its operands lie.
 fn native(call: Call<'_>) -> Result<Vec<Value>> {
+    match order::elementwise(&call) {
+        Some(order) => order::reordered(&order, call, in_order),
+        None => in_order(call),
+    }
+}
+
+fn in_order(call: Call<'_>) -> Result<Vec<Value>> {
     let one = |result: Result<Value>| result.map(|value| vec![value]);
     match call.op {
         Op::Constant(attrs) => one(create::constant(attrs, call)),

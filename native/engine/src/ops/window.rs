@@ -8,6 +8,7 @@ use crate::cpu::{
 };
 use crate::error::Result;
 use crate::ops::gradient::with_gradient;
+use crate::ops::order::Order;
 use crate::ops::{Call, cast, check};
 use crate::program::{Fold, WindowReduce, Windows};
 use crate::types::Type;
@@ -24,10 +25,22 @@ pub(super) fn reduce(attrs: &WindowReduce, mut call: Call<'_>) -> Result<Value> 
     if out.shape.contains(&0) {
         return Value::full(out, 0.0, call.device);
     }
-    let mut axes = axes.into_iter().enumerate().rev().filter(|(_, axis)| !axis.is_identity());
     let value = cast(value, compute_type(out.dtype))?;
-    let folded = axes.try_fold(value, |value, (at, axis)| fold_axis(value, attrs.fold, at, axis))?;
+    let folded = match order_of(&value, &axes) {
+        Some(order) => order.undo(fold_axes(order.apply(value), attrs.fold, &order.list(&axes))?),
+        None => fold_axes(value, attrs.fold, &axes)?,
+    };
     cast(folded, out.dtype)
+}
+
+/// The order in which the axes of `value` lie in memory, where it is another one and means the same windows.
+pub(super) fn order_of(value: &Value, axes: &[WindowAxis]) -> Option<Order> {
+    Order::of(value).filter(|order| order.keeps(|axis| !axes[axis].is_identity()))
+}
+
+fn fold_axes(value: Value, fold: Fold, axes: &[WindowAxis]) -> Result<Value> {
+    let mut axes = axes.iter().enumerate().rev().filter(|(_, axis)| !axis.is_identity());
+    axes.try_fold(value, |value, (at, axis)| fold_axis(value, fold, at, *axis))
 }
 
 fn fold_axis(value: Value, fold: Fold, at: usize, axis: WindowAxis) -> Result<Value> {

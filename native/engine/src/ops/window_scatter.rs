@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::ops::gradient::with_gradient;
 use crate::ops::promote::merge;
 use crate::ops::shape::{PaddedAxis, pad_with, padded_axes};
-use crate::ops::window::{compute_type, window_axes};
+use crate::ops::window::{compute_type, order_of, window_axes};
 use crate::ops::{Call, cast, check};
 use crate::program::{Extremum, WindowScatter, Windows};
 use crate::types::{TensorType, Type};
@@ -16,7 +16,8 @@ use crate::value::Value;
 /// first element of a window.
 pub(super) fn scatter(attrs: &WindowScatter, mut call: Call<'_>) -> Result<Value> {
     let [x, source, init] = call.args()?;
-    let counts: Vec<usize> = window_axes(&call, &attrs.windows, &x.shape())?.iter().map(|axis| axis.count).collect();
+    let axes = window_axes(&call, &attrs.windows, &x.shape())?;
+    let counts: Vec<usize> = axes.iter().map(|axis| axis.count).collect();
     if init.len() != 1 || source.shape() != counts {
         let given = format!("{} and {}", source.ty(), init.ty());
         return Err(call.invalid(format!("takes sources of shape {counts:?} and a scalar, got {given}")));
@@ -25,8 +26,23 @@ pub(super) fn scatter(attrs: &WindowScatter, mut call: Call<'_>) -> Result<Value
         return Err(call.invalid(format!("{} has no order", x.ty())));
     }
     check::result_shape(&call, &x.shape())?;
-    let out = call.out()?.dtype;
-    let pool = Pool::new(&call, attrs, x.untracked(), init.untracked())?;
+    let x = x.untracked();
+    let Some(order) = order_of(&x, &axes) else { return add(attrs, &call, [x, source, init]) };
+    let Windows { dimensions, padding, strides, dilations } = &attrs.windows;
+    let windows = Windows {
+        dimensions: order.list(dimensions),
+        padding: order.list(padding),
+        strides: order.list(strides),
+        dilations: order.list(dilations),
+    };
+    let sums = add(&WindowScatter { windows, ..*attrs }, &call, [order.apply(x), order.apply(source), init])?;
+    Ok(order.undo(sums))
+}
+
+/// [`scatter`] of operands that fit.
+fn add(attrs: &WindowScatter, call: &Call<'_>, [x, source, init]: [Value; 3]) -> Result<Value> {
+    let (out, counts) = (call.out()?.dtype, source.shape());
+    let pool = Pool::new(call, attrs, x, init.untracked())?;
     let gradient = pool.clone();
     with_gradient(
         [source, init],

@@ -54,8 +54,9 @@ fn with_inputs(program: &Program, more: &[TensorType], replaced: &HashMap<usize,
     let mut writer = Writer::new(&[&program.inputs, more].concat());
     let mut ids: Vec<usize> = (0..own).collect();
     for instruction in &program.instructions {
-        let first = ids.len();
-        match replaced.get(&first) {
+        // What has no result, as a hook, has the id of the next one.
+        let number = instruction.outputs.first().and_then(|_| replaced.get(&ids.len()));
+        match number {
             Some(number) => ids.push(own + number),
             None => {
                 let inputs = instruction.inputs.iter().map(|&id| ids[id]).collect();

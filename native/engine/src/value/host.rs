@@ -1,5 +1,7 @@
 //! Values in the CPU's memory, as they lie there.
 
+use std::cmp::Reverse;
+
 use burn_backend::Slice;
 use burn_dispatch::{BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
 use burn_flex::FlexTensor;
@@ -63,6 +65,28 @@ impl Value {
         let mut slices = vec![Slice::full(); self.rank()];
         self.spread_axes().for_each(|axis| slices[axis] = (0..1).into());
         self.slice(&slices)
+    }
+
+    /// The axes of a plain value in the CPU's memory from the outermost there to the innermost, where that is not their own
+    /// order and the elements lie side by side in it.
+    pub(crate) fn memory_order(&self) -> Option<Vec<usize>> {
+        let layout = self.flex()?.layout();
+        if layout.is_contiguous() {
+            return None;
+        }
+        let (shape, strides) = (layout.shape(), layout.strides());
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        order.sort_by_key(|&axis| Reverse(strides[axis]));
+        // Both parts of a complex number are an axis of their own.
+        let inwards = (self.rank()..strides.len()).rev().chain(order.iter().copied().rev());
+        let mut step = 1;
+        for axis in inwards.filter(|&axis| shape[axis] > 1) {
+            if strides[axis] != step {
+                return None;
+            }
+            step *= shape[axis] as isize;
+        }
+        Some(order)
     }
 
     fn spread_axes(&self) -> impl Iterator<Item = usize> + '_ {

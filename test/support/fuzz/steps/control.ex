@@ -23,6 +23,7 @@ defmodule ExBurn.Fuzz.Steps.Control do
       {4, &gradient/1},
       {1, &stop/1},
       {1, &hook/1},
+      {1, &call/1},
       {2, &own_gradient/1}
     ]
   end
@@ -186,6 +187,11 @@ defmodule ExBurn.Fuzz.Steps.Control do
 
   defp hook(b) do
     {_, b} = emit(b, :hook, [pick(b), one_of([:left, :right])])
+    b
+  end
+
+  defp call(b) do
+    {_, b} = emit(b, :runtime_call, [pick(b), one_of([:negate, :reverse])])
     b
   end
 

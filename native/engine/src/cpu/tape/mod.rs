@@ -31,6 +31,9 @@ pub(crate) use super::block::LONG as LONG_ROW;
 /// many enough that a loop over them takes longer than its start.
 const BLOCK: usize = 1024;
 
+/// Blocks that are one where there are elements for rows: what is done to those takes as long for one row as for several.
+const JOINED: usize = 4;
+
 /// A region made ready to run.
 #[derive(Debug)]
 pub(crate) struct Tape {
@@ -153,6 +156,14 @@ impl Tape {
         let width = width(&steps, &inputs);
         let row = shape.iter().product();
         Self { row, shape, inputs, constants: vec![], alone: vec![], divisors: vec![], steps, outputs, slots: 0, width }
+    }
+
+    /// Whether each element of the results comes from the elements at its own place alone.
+    pub(crate) fn is_flat(&self) -> bool {
+        let is_whole =
+            |(_, extent, shape): &(Type, Extent, Vec<usize>)| *extent == Extent::Whole && *shape == self.shape;
+        let is_folded = |step: &Step| matches!(step.what, What::Fold(_));
+        !self.has_rows() && !self.steps.iter().any(is_folded) && self.outputs.iter().all(is_whole)
     }
 
     /// Whether a run may answer that the results depend on the order of the elements.

@@ -5,7 +5,7 @@ use std::slice::from_raw_parts_mut;
 use super::output::{Output, is_reusable};
 use super::source::Source;
 use super::worker::Worker;
-use super::{BLOCK, Place, Step, Tape, What};
+use super::{BLOCK, JOINED, Place, Step, Tape, What};
 use crate::cpu::tasks::{CHUNK, chunks};
 use crate::error::Result;
 use crate::program::Extent;
@@ -100,7 +100,8 @@ impl Tape {
 
     /// Rows of a block.
     pub(super) fn block_rows(&self) -> usize {
-        (BLOCK / self.row).max(1)
+        let times = if self.has_rows() { JOINED } else { 1 };
+        (times * BLOCK / self.row).max(1)
     }
 
     /// Most elements of a block.

@@ -156,14 +156,17 @@ impl<'a> Graph<'a> {
 
     /// What a value is where it is not replaced by a number.
     pub(super) fn unmasked(&self, id: usize) -> usize {
-        let Some(select) = self.maker(self.peel(id)).filter(|instruction| instruction.op == Op::Select) else {
-            return id;
-        };
-        let [_, on_true, on_false] = select.inputs[..] else { return id };
+        self.masked(id).map_or(id, |[_, kept]| kept)
+    }
+
+    /// What says where a value is replaced by a number, and what it is elsewhere.
+    pub(super) fn masked(&self, id: usize) -> Option<[usize; 2]> {
+        let select = self.maker(self.peel(id)).filter(|instruction| instruction.op == Op::Select)?;
+        let [on, on_true, on_false] = select.inputs[..] else { return None };
         match (self.number(on_true), self.number(on_false)) {
-            (Some(_), None) => self.peel(on_false),
-            (None, Some(_)) => self.peel(on_true),
-            _ => id,
+            (Some(_), None) => Some([self.peel(on), self.peel(on_false)]),
+            (None, Some(_)) => Some([self.peel(on), self.peel(on_true)]),
+            _ => None,
         }
     }
 

@@ -11,11 +11,13 @@ pub(super) fn cross_entropy(site: &Site<'_>) -> bool {
         let factors = g.factors(without_sign(g, id));
         factors.iter().any(|&log| factors.iter().any(|&target| log != target && is_entropy(site, log, target)))
     };
-    let by_sum = |id| g.fold(id, Fold::Sum).is_some_and(is_product);
+    let is_masked = |id| g.masked(id).is_some_and(|[on, log]| is_entropy(site, log, on));
+    let by_sum = |id| g.fold(id, Fold::Sum).is_some_and(|id| is_product(id) || is_masked(id));
     // Its sum over all rows is a region of its own.
     let by_softmax = |id| g.factors(id).iter().any(|&log| norm::is_log_softmax(g, log)) && is_product(id);
     let by_rows = |id| by_sum(id) || by_softmax(id) || is_less_target(site, id);
-    g.made().any(by_rows) || (norm::log_softmax(site) || has_log_sum(g)) && is_looked_up(site)
+    let is_known = || norm::log_softmax(site) || has_log_sum(g);
+    g.made().any(by_rows) || is_known() && is_looked_up(site) || norm::softmax(site) && is_looked_up_for_log(site)
 }
 
 fn without_sign(g: &Graph<'_>, id: usize) -> usize {
@@ -68,6 +70,19 @@ fn is_looked_up(site: &Site<'_>) -> bool {
     let is_taken =
         |id: usize, instruction: &Instruction| takes(&instruction.op) && site.outer.peel(instruction.inputs[0]) == id;
     results.any(|id| site.outer.final_readers(id).into_iter().any(|instruction| is_taken(id, instruction)))
+}
+
+/// Whether elements of a result are taken by indices, and their logarithms next.
+fn is_looked_up_for_log(site: &Site<'_>) -> bool {
+    let is_log = |instruction: &Instruction| instruction.op == Op::Unary(Unary::Log);
+    let takes_log = |instruction: &&Instruction| match &instruction.op {
+        Op::Fused(fused) => fused.body.instructions.iter().any(is_log),
+        _ => is_log(instruction),
+    };
+    let outer = site.outer;
+    let read = outer.results(site.number).flat_map(|id| outer.readers(id));
+    let taken = read.filter(|&&reader| takes(&outer.instruction(reader).op)).flat_map(|&reader| outer.results(reader));
+    taken.flat_map(|id| outer.final_readers(id)).any(|reader| takes_log(&reader))
 }
 
 /// Whether an operation takes elements by indices.

@@ -76,13 +76,13 @@ type Origin = fn(&Graph<'_>, usize) -> Option<usize>;
 /// what is divided is. Small numbers may be added to square and root.
 fn is_scaled(g: &Graph<'_>, square: Origin, part: Origin) -> bool {
     let squared = |id| without_numbers(g, id).into_iter().find_map(|id| square(g, id));
-    let root = |id| without_numbers(g, id).into_iter().find_map(|id| squared(g.unary(id, Unary::Sqrt)?));
+    let root = |id| without_numbers(g, id).into_iter().find_map(|id| squared(sqrt(g, id)?));
     let is_of = |x, of| g.factors(x).into_iter().any(|x| part(g, x) == Some(of));
     let divided = |id| g.binary(id, Binary::Divide).is_some_and(|[x, by]| root(by).is_some_and(|of| is_of(x, of)));
     let share = |id| g.binary(id, Binary::Divide).filter(|&[one, _]| g.number(one) == Some(1.0));
     let by_share = |[x, one]: [usize; 2]| share(one).and_then(|[_, by]| root(by)).is_some_and(|of| is_of(x, of));
     let multiplied = |id| {
-        let of = g.factors(id).into_iter().find_map(|root| squared(g.unary(root, Unary::Rsqrt)?));
+        let of = g.factors(id).into_iter().find_map(|root| squared(rsqrt(g, root)?));
         of.is_some_and(|of| is_of(id, of))
     };
     g.made().any(|id| divided(id) || multiplied(id) || g.either(id, Binary::Multiply).any(by_share))
@@ -127,9 +127,22 @@ pub(super) fn without_numbers(g: &Graph<'_>, id: usize) -> Vec<usize> {
     [vec![id], once, twice].concat()
 }
 
+/// x of the root of x.
+pub(super) fn sqrt(g: &Graph<'_>, id: usize) -> Option<usize> {
+    g.unary(id, Unary::Sqrt).or_else(|| power(g, id, 0.5))
+}
+
+/// x of one by the root of x.
+pub(super) fn rsqrt(g: &Graph<'_>, id: usize) -> Option<usize> {
+    g.unary(id, Unary::Rsqrt).or_else(|| power(g, id, -0.5))
+}
+
+fn power(g: &Graph<'_>, id: usize, exponent: f64) -> Option<usize> {
+    g.binary(id, Binary::Pow).filter(|&[_, power]| g.number(power) == Some(exponent)).map(|[x, _]| x)
+}
+
 /// x of x * x.
 pub(super) fn square(g: &Graph<'_>, id: usize) -> Option<usize> {
-    let product = g.binary(id, Binary::Multiply).filter(|[a, b]| a == b);
-    let power = || g.binary(id, Binary::Pow).filter(|&[_, power]| g.number(power) == Some(2.0));
-    product.or_else(power).map(|[x, _]| x)
+    let product = g.binary(id, Binary::Multiply).filter(|[a, b]| a == b).map(|[x, _]| x);
+    product.or_else(|| power(g, id, 2.0))
 }

@@ -2,20 +2,28 @@
 
 use super::Site;
 use super::graph::{Graph, parts};
-use super::norm::{square, without_numbers};
+use super::norm::{rsqrt, sqrt, square, without_numbers};
 use crate::program::{Binary, Fused, Op, Unary};
 
 /// A part of a sum, and whether it is a multiple of the value.
 type Term = (usize, bool);
 
-/// p - k * gradient, where another result, a momentum, may come for the gradient or to it
+/// p - k * gradient, where another result, a momentum, may come for the gradient or to it, and some of the parameter, a decay
 pub(super) fn sgd(site: &Site<'_>) -> bool {
     let g = site.body;
     updates(site).any(|(parameter, terms)| {
-        let (own, steps): (Vec<Term>, Vec<Term>) = terms.into_iter().partition(|(_, is_multiple)| !is_multiple);
+        let (own, steps): (Vec<Term>, Vec<Term>) = terms.into_iter().partition(|(id, _)| *id == parameter);
         let is_step = steps.len() == 1 || steps.len() == 2 && steps.iter().any(|(id, _)| is_result(g, *id));
-        own == [(parameter, false)] && is_step && steps.iter().all(|(id, _)| is_gradient(g, *id, parameter))
+        let is_part = |(id, is_multiple): &Term| *is_multiple || is_momentum(g, *id);
+        let is_all_steps = steps.iter().all(|step| is_part(step) && is_gradient(g, step.0, parameter));
+        own.contains(&(parameter, false)) && is_step && is_all_steps
     })
+}
+
+/// Whether a value is another result, k * momentum - l * gradient.
+fn is_momentum(g: &Graph<'_>, id: usize) -> bool {
+    let parts = terms(g, id);
+    is_result(g, id) && parts.len() > 1 && parts.iter().all(|(_, is_multiple)| *is_multiple)
 }
 
 fn is_result(g: &Graph<'_>, id: usize) -> bool {
@@ -90,9 +98,11 @@ fn ratio(g: &Graph<'_>, id: usize) -> Option<Step> {
 
 /// m and v of m / (sqrt(v) + eps).
 fn by_root(g: &Graph<'_>, id: usize) -> Option<(usize, usize)> {
-    let root = |below| without_numbers(g, below).into_iter().find_map(|root| g.unary(root, Unary::Sqrt));
+    // The correction of the second moment may stand under the root or beside it.
+    let root_of = |id| sqrt(g, id).or_else(|| sqrt(g, multiple(g, id)?));
+    let root = |below| without_numbers(g, below).into_iter().find_map(root_of);
     let divided = g.binary(id, Binary::Divide).and_then(|[m, below]| Some((m, root(below)?)));
-    let inverse = |[m, root]: [usize; 2]| Some((m, g.unary(g.unmasked(root), Unary::Rsqrt)?));
+    let inverse = |[m, root]: [usize; 2]| Some((m, rsqrt(g, g.unmasked(root))?));
     divided.or_else(|| g.either(id, Binary::Multiply).find_map(inverse))
 }
 
