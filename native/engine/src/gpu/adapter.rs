@@ -8,6 +8,7 @@ use burn_cubecl::cubecl::device::{CudaDevice, WgpuBackend, WgpuDevice, WgpuDevic
 use burn_cubecl::cubecl::wgpu::{AutoGraphicsApi, RuntimeOptions, try_init_setup, wgpu};
 use burn_std::stream::{StreamPolicy, set_policy};
 
+use super::ask::{Thread, ask};
 use super::layouts::Layouts;
 use super::tables::Tables;
 use super::wait::wait;
@@ -29,6 +30,7 @@ struct Found {
 /// A GPU that works.
 struct Started {
     client: Client,
+    thread: Thread,
     /// wgpu's handle, where it is reached so.
     graphics: Option<wgpu::Device>,
 }
@@ -42,7 +44,8 @@ fn start(device: &CubeDevice) -> Result<Started> {
         }
         _ => None,
     };
-    Ok(Started { client: device.client(), graphics })
+    let client = device.client();
+    Ok(Started { thread: Thread::new(client.service_id().device), client, graphics })
 }
 
 /// The graphics API that wgpu reaches GPUs by, and its name. On macOS wgpu has no other.
@@ -128,7 +131,8 @@ impl Adapter {
     ///
     /// As [`Adapter::client`], and [`Error::Invalid`] when the GPU failed.
     pub fn wait(&self) -> Result<()> {
-        let done = wait(self.client()?.sync(), *self);
+        let client = self.client()?;
+        let done = wait(ask(*self, || client.sync())?, *self);
         done.map_err(|error| Error::invalid("device", format!("the GPU failed: {error}")))
     }
 
@@ -154,6 +158,15 @@ impl Adapter {
     /// [`Error::Invalid`] when it cannot be started.
     pub(crate) fn client(&self) -> Result<&'static Client> {
         Ok(&self.started()?.client)
+    }
+
+    /// The thread that the work of the GPU goes through.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adapter::client`].
+    pub(super) fn thread(&self) -> Result<&'static Thread> {
+        Ok(&self.started()?.thread)
     }
 
     fn started(&self) -> Result<&'static Started> {

@@ -3,6 +3,7 @@
 //! An operation runs there when one of its operands is there. What has no kernel goes through [`fallback`].
 
 mod adapter;
+mod ask;
 mod attend;
 mod checked;
 mod close;
