@@ -10,6 +10,7 @@ use burn_std::stream::{StreamPolicy, set_policy};
 
 use super::ask::{Thread, ask};
 use super::layouts::Layouts;
+use super::step::{One, Step, Two};
 use super::tables::Tables;
 use super::wait::wait;
 use crate::error::{Error, Result};
@@ -107,6 +108,16 @@ impl Adapter {
         matches!(&self.device(), CubeDevice::Wgpu(device) if matches!(device.kind, WgpuDeviceKind::Cpu))
     }
 
+    /// Whether its own quotients and square roots are the nearest numbers.
+    fn rounds(&self) -> bool {
+        self.api() == "cuda"
+    }
+
+    /// The steps of a region as this GPU runs them.
+    pub(super) fn steps(&self, steps: &[Step]) -> Vec<Step> {
+        if self.rounds() { steps.to_vec() } else { nearest(steps) }
+    }
+
     /// The maker's name.
     ///
     /// # Errors
@@ -183,4 +194,15 @@ impl Adapter {
             let _ = device.poll(wgpu::PollType::Poll);
         }
     }
+}
+
+/// The steps for a device whose own quotients and roots may be off by some units of the last place.
+fn nearest(steps: &[Step]) -> Vec<Step> {
+    let nearest = |step: &Step| match *step {
+        Step::One(One::Sqrt, x) => Step::One(One::NearestSqrt, x),
+        Step::One(One::Rsqrt, x) => Step::One(One::NearestRsqrt, x),
+        Step::Two(Two::DivideF, x, y) => Step::Two(Two::NearestDivideF, x, y),
+        step => step,
+    };
+    steps.iter().map(nearest).collect()
 }
