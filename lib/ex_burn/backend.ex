@@ -407,7 +407,10 @@ defmodule ExBurn.Backend do
   def backend_transfer(%T{data: %__MODULE__{ref: ref}} = t, __MODULE__, opts)
       when is_tuple(ref) or node(ref) == node() do
     [device: device] = init(opts)
-    place(t, device)
+    moved = place(t, device)
+    # The original of a copy is given up, as where another backend takes it.
+    if is_reference(ref) and moved.data.ref != ref, do: NIF.tensor_free(ref)
+    moved
   end
 
   def backend_transfer(t, backend, opts) do

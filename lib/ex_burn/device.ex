@@ -98,7 +98,22 @@ defmodule ExBurn.Device do
 
   """
   @spec default() :: t()
-  def default do
+  def default, do: Process.get(__MODULE__) || configured()
+
+  @doc false
+  # The answer of `fun`, with another default device of this process.
+  @spec with_default(t(), (-> result)) :: result when result: term()
+  def with_default(device, fun) do
+    before = Process.put(__MODULE__, device)
+
+    try do
+      fun.()
+    after
+      if before, do: Process.put(__MODULE__, before), else: Process.delete(__MODULE__)
+    end
+  end
+
+  defp configured do
     case {Application.get_env(:ex_burn, :chosen_device), System.get_env("EX_BURN_DEVICE", "")} do
       {nil, ""} -> validate!(Application.get_env(:ex_burn, :device, :cpu))
       {nil, text} -> text |> parse() |> validate!()

@@ -208,6 +208,36 @@ defmodule ExBurn.GPUTest do
     assert_received {:tried, :cpu, :cpu}
   end
 
+  test "what names no device is tried on the CPU too", %{device: device} do
+    Application.put_env(:ex_burn, :device, gpu())
+    on_exit(fn -> Application.delete_env(:ex_burn, :device) end)
+    ExBurn.configure!(fallback: :raise)
+    fun = fn -> Nx.Defn.jit_apply(&Nx.acosh/1, [2.0], compiler: Compiler) end
+    assert ExBurn.Device.default() == device
+
+    capture_log(fn ->
+      assert %{data: %{device: :cpu}} = ExBurn.try_with_fallback(fun)
+    end)
+
+    assert ExBurn.Device.default() == device
+  end
+
+  test "a transfer to another device gives the original up", %{device: device} do
+    there = Nx.tensor([1.0, 2.0], backend: {Backend, device: gpu()})
+    back = Nx.backend_transfer(there, {Backend, device: :cpu})
+    assert back.data.device == :cpu
+    assert Nx.to_flat_list(back) == [1.0, 2.0]
+    assert_raise Error, ~r/freed|deallocated/, fn -> Nx.to_flat_list(there) end
+    again = Nx.backend_transfer(back, {Backend, device: device})
+    assert_raise Error, ~r/freed|deallocated/, fn -> Nx.to_flat_list(back) end
+
+    # To where it is already, and numbers of 64 bits, which stay in the host's memory.
+    assert Nx.backend_transfer(again, {Backend, device: device}) == again
+    assert Nx.to_flat_list(again) == [1.0, 2.0]
+    wide = Nx.tensor([1, 2], type: :s64, backend: {Backend, device: gpu()})
+    assert wide |> Nx.backend_transfer({Backend, device: :cpu}) |> Nx.to_flat_list() == [1, 2]
+  end
+
   test "random numbers are those of the CPU" do
     draw = fn ->
       key = Nx.Random.key(42)

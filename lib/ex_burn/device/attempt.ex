@@ -10,7 +10,8 @@ defmodule ExBurn.Device.Attempt do
   @doc """
   What `fun` answers on the default device; where that fails with `ExBurn.Error`, on the next of `devices/0`, the CPU last.
 
-  `fun` takes the device, or nothing; while it runs, `Nx`'s default backend makes tensors there. What failed is logged and told
+  `fun` takes the device, or nothing; while it runs, that is the default device of the calling process, where `Nx`'s default
+  backend makes tensors, a `defn` runs and a model trains that don't name another. What failed is logged and told
   by the event `[:ex_burn, :device, :failed]` with the metadata `:device` and `:error`. The error of the last device is raised.
 
   ## Examples
@@ -31,7 +32,11 @@ defmodule ExBurn.Device.Attempt do
   end
 
   defp attempt(fun, [device | others]) do
-    Nx.with_default_backend({ExBurn.Backend, device: device}, fn -> on(fun, device) end)
+    run = fn ->
+      Nx.with_default_backend({ExBurn.Backend, device: device}, fn -> on(fun, device) end)
+    end
+
+    Device.with_default(device, run)
   rescue
     error in Error ->
       if others == [], do: reraise(error, __STACKTRACE__)

@@ -166,16 +166,11 @@ defmodule ExBurn.Device.Probe do
     report = Path.join(System.tmp_dir!(), "ex_burn-gpus-#{System.pid()}-#{unique()}")
     code = "'#{__MODULE__}':child(#{software?}, #{term(gpu)}, <<\"#{report}\">>)."
 
-    # Mesa's layer that chooses among its devices looks for a display, and complains where there is none.
-    env = [{"NODEVICE_SELECT", "1"} | OtherVM.environment()]
-    run = fn -> System.cmd(erl, args ++ ["-eval", code], stderr_to_stdout: true, env: env) end
-    task = Task.async(run)
-
     ending =
-      case Task.yield(task, @timeout) || Task.shutdown(task, :brutal_kill) do
-        {:ok, {_output, 0}} -> :ok
-        {:ok, {output, status}} -> "ended with #{status(status)}: #{last_line(output)}"
-        nil -> "did not answer within #{div(@timeout, 1000)} s"
+      case OtherVM.run(erl, args ++ ["-eval", code], @timeout) do
+        {:ended, 0, _output} -> :ok
+        {:ended, status, output} -> "ended with #{status(status)}: #{last_line(output)}"
+        :timeout -> "did not answer within #{div(@timeout, 1000)} s"
       end
 
     # What a process writes to a file is there even if the next thing that it does ends it.
@@ -207,6 +202,12 @@ defmodule ExBurn.Device.Probe do
   # Runs in the process of its own, and writes to the file at `report`.
   @spec child(boolean(), :all | gpu(), Path.t()) :: no_return()
   def child(software?, which, report) do
+    # If the VM that waits for this one is gone, nobody else ends it.
+    spawn(fn ->
+      Process.sleep(2 * @timeout)
+      :erlang.halt(1, flush: false)
+    end)
+
     gpus = Error.unwrap!(NIF.gpus(software?))
     File.write!(report, for({kind, index} <- gpus, do: "found #{kind} #{index}\n"))
 

@@ -11,6 +11,26 @@ defmodule ExBurn.Device.OtherVMTest do
     assert {"true", 0} = run(OtherVM.command(), code, OtherVM.environment())
   end
 
+  test "answers what it wrote and how it ended" do
+    {erl, args} = OtherVM.command()
+    code = ~S|io:format("~p", [os:getenv("NODEVICE_SELECT")]), halt(3).|
+    assert OtherVM.run(erl, args ++ ["-eval", code], 60_000) == {:ended, 3, ~S("1")}
+  end
+
+  @tag :tmp_dir
+  test "is killed where it hangs", %{tmp_dir: folder} do
+    {erl, args} = OtherVM.command()
+    file = Path.join(Path.expand(folder), "pid")
+    code = ~s|ok = file:write_file("#{file}", os:getpid()), timer:sleep(infinity).|
+    assert OtherVM.run(erl, args ++ ["-eval", code], 5000) == :timeout
+
+    # Signal 0 asks whether there is a process of that number.
+    pid = File.read!(file)
+    assert String.to_integer(pid) > 1
+    assert {_, status} = System.cmd("sh", ["-c", "kill -0 #{pid}"], stderr_to_stdout: true)
+    assert status != 0
+  end
+
   # What differs in a release: `erl` lies beside the emulator, and the files to boot with in a folder of the version.
   @tag :tmp_dir
   test "from a release too, without its applications", %{tmp_dir: folder} do

@@ -67,7 +67,16 @@ impl Frame {
                 Op::Hook(call) | Op::RuntimeCall(call) => return Ok(Event::Call { id: call.id, values: inputs }),
                 op => {
                     let (outputs, nested) = (&instruction.outputs, step.nested());
-                    let call = Call { op, inputs, outputs, nested, tape: step.tape(), device };
+                    let call = Call {
+                        op,
+                        inputs,
+                        outputs,
+                        nested,
+                        tape: step.tape(),
+                        #[cfg(feature = "gpu")]
+                        memo: Some(step.memo()),
+                        device,
+                    };
                     let results = ops::run(call)?;
                     step.accept(results, &mut self.values);
                     self.next += 1;

@@ -37,6 +37,8 @@ pub(super) struct Step {
     tape: Option<Tape>,
     /// The result of a constant, which is made once.
     constant: Option<Held>,
+    #[cfg(feature = "gpu")]
+    memo: crate::gpu::Memo,
 }
 
 impl Plan {
@@ -147,7 +149,16 @@ impl Step {
             instruction.inputs.iter().rev().map(|&id| !std::mem::replace(&mut read_later[id], true)).collect();
         last_use.reverse();
         let (nested, tape) = prepared(instruction, keeps);
-        Self { last_use, first_output, unused, nested, tape, constant: constant(instruction) }
+        Self {
+            last_use,
+            first_output,
+            unused,
+            nested,
+            tape,
+            constant: constant(instruction),
+            #[cfg(feature = "gpu")]
+            memo: Default::default(),
+        }
     }
 
     /// The result that is known already.
@@ -158,6 +169,12 @@ impl Step {
     /// The region of a fused instruction made ready.
     pub(super) fn tape(&self) -> Option<&Tape> {
         self.tape.as_ref()
+    }
+
+    /// Where a GPU keeps the kernel of the instruction.
+    #[cfg(feature = "gpu")]
+    pub(super) fn memo(&self) -> &crate::gpu::Memo {
+        &self.memo
     }
 
     /// Prepared forms of the programs inside the instruction.

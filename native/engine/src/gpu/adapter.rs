@@ -8,7 +8,9 @@ use burn_cubecl::cubecl::device::{CudaDevice, WgpuBackend, WgpuDevice, WgpuDevic
 use burn_cubecl::cubecl::wgpu::{AutoGraphicsApi, RuntimeOptions, try_init_setup, wgpu};
 use burn_std::stream::{StreamPolicy, set_policy};
 
+use super::ask::{Thread, ask};
 use super::layouts::Layouts;
+use super::step::{One, Step, Two};
 use super::tables::Tables;
 use super::wait::wait;
 use crate::error::{Error, Result};
@@ -29,6 +31,7 @@ struct Found {
 /// A GPU that works.
 struct Started {
     client: Client,
+    thread: Thread,
     /// wgpu's handle, where it is reached so.
     graphics: Option<wgpu::Device>,
 }
@@ -42,7 +45,8 @@ fn start(device: &CubeDevice) -> Result<Started> {
         }
         _ => None,
     };
-    Ok(Started { client: device.client(), graphics })
+    let client = device.client();
+    Ok(Started { thread: Thread::new(client.service_id().device), client, graphics })
 }
 
 /// The graphics API that wgpu reaches GPUs by, and its name. On macOS wgpu has no other.
@@ -104,6 +108,16 @@ impl Adapter {
         matches!(&self.device(), CubeDevice::Wgpu(device) if matches!(device.kind, WgpuDeviceKind::Cpu))
     }
 
+    /// Whether its own quotients and square roots are the nearest numbers.
+    fn rounds(&self) -> bool {
+        self.api() == "cuda"
+    }
+
+    /// The steps of a region as this GPU runs them.
+    pub(super) fn steps(&self, steps: &[Step]) -> Vec<Step> {
+        if self.rounds() { steps.to_vec() } else { nearest(steps) }
+    }
+
     /// The maker's name.
     ///
     /// # Errors
@@ -128,7 +142,8 @@ impl Adapter {
     ///
     /// As [`Adapter::client`], and [`Error::Invalid`] when the GPU failed.
     pub fn wait(&self) -> Result<()> {
-        let done = wait(self.client()?.sync(), *self);
+        let client = self.client()?;
+        let done = wait(ask(*self, || client.sync())?, *self);
         done.map_err(|error| Error::invalid("device", format!("the GPU failed: {error}")))
     }
 
@@ -156,6 +171,15 @@ impl Adapter {
         Ok(&self.started()?.client)
     }
 
+    /// The thread that the work of the GPU goes through.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adapter::client`].
+    pub(super) fn thread(&self) -> Result<&'static Thread> {
+        Ok(&self.started()?.thread)
+    }
+
     fn started(&self) -> Result<&'static Started> {
         let found = &found()[self.0];
         let started =
@@ -170,4 +194,15 @@ impl Adapter {
             let _ = device.poll(wgpu::PollType::Poll);
         }
     }
+}
+
+/// The steps for a device whose own quotients and roots may be off by some units of the last place.
+fn nearest(steps: &[Step]) -> Vec<Step> {
+    let nearest = |step: &Step| match *step {
+        Step::One(One::Sqrt, x) => Step::One(One::NearestSqrt, x),
+        Step::One(One::Rsqrt, x) => Step::One(One::NearestRsqrt, x),
+        Step::Two(Two::DivideF, x, y) => Step::Two(Two::NearestDivideF, x, y),
+        step => step,
+    };
+    steps.iter().map(nearest).collect()
 }

@@ -10,18 +10,30 @@ use crate::program::{Binary, Op};
 use crate::types::{Class, TensorType, Type};
 use crate::value::Value;
 
-/// Whether the function divides by zero, or has a shift or an exponent below zero.
-pub(super) fn fails(call: &Call<'_>, adapter: Adapter) -> Result<bool> {
-    let (Op::Binary(op), [_, y]) = (call.op, call.inputs.as_slice()) else { return Ok(false) };
-    if !y.dtype().is_int() || call.out()?.dtype.is_float() {
-        return Ok(false);
+/// What is to be looked up: whether an element compares so with zero.
+pub(super) struct Check<'a> {
+    value: &'a Value,
+    test: Two,
+}
+
+/// Where the function fails: divided by zero, or with a shift or an exponent below zero.
+pub(super) fn check<'a>(call: &'a Call<'_>) -> Result<Option<Check<'a>>> {
+    let (Op::Binary(op), [_, value]) = (call.op, call.inputs.as_slice()) else { return Ok(None) };
+    if !value.dtype().is_int() || call.out()?.dtype.is_float() {
+        return Ok(None);
     }
-    match op {
-        Binary::Quotient | Binary::Remainder => any(y, Two::EqualI, adapter),
-        Binary::LeftShift | Binary::RightShift | Binary::Pow if y.dtype().class() == Class::Signed => {
-            any(y, Two::LessS, adapter)
-        }
-        _ => Ok(false),
+    let test = match op {
+        Binary::Quotient | Binary::Remainder => Two::EqualI,
+        Binary::LeftShift | Binary::RightShift | Binary::Pow if value.dtype().class() == Class::Signed => Two::LessS,
+        _ => return Ok(None),
+    };
+    Ok(Some(Check { value, test }))
+}
+
+impl Check<'_> {
+    /// Whether there is such an element.
+    pub(super) fn fails(&self, adapter: Adapter) -> Result<bool> {
+        any(self.value, self.test, adapter)
     }
 }
 

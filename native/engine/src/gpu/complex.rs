@@ -15,11 +15,15 @@ pub(super) fn is_complex(call: &Call<'_>) -> bool {
     call.inputs.iter().map(Value::dtype).chain(call.outputs.iter().map(|out| out.dtype)).any(Type::is_complex)
 }
 
-/// The result, where there is a kernel: of casts, parts, sums, products and quotients.
+/// The result, where there is a kernel: of casts, parts, sums, products, quotients and comparisons.
 pub(super) fn run(call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let out = call.out()?;
-    let made = if out.dtype.is_complex() { Type::C64 } else { Type::F32 };
-    if matches!(out.dtype, Type::C128 | Type::F8 | Type::F8E4M3FN) {
+    let made = match call.op {
+        Op::Unary(Unary::LogicalNot) | Op::Binary(Binary::Equal | Binary::NotEqual) => Type::U8,
+        _ if out.dtype.is_complex() => Type::C64,
+        _ => Type::F32,
+    };
+    if out.dtype == Type::C128 {
         return Ok(None);
     }
     let mut operands = Vec::new();
@@ -32,8 +36,23 @@ pub(super) fn run(call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let mut formula = Formula::new(operands.len());
     let numbers: Vec<Number> = parts.iter().map(|&(first, count)| Number::of(&mut formula, first, count)).collect();
     let Some(number) = function(call.op, &numbers, &mut formula) else { return Ok(None) };
+    let value = computed(number, formula, operands, &TensorType::new(made, out.shape.clone()), adapter)?;
+    match value {
+        Some(value) if value.dtype() != out.dtype => cast(&value, out.dtype, adapter),
+        value => Ok(value),
+    }
+}
+
+/// Complex numbers, or real ones, that the formula makes of the operands.
+fn computed(
+    number: Number,
+    mut formula: Formula,
+    mut operands: Vec<Operand>,
+    out: &TensorType,
+    adapter: Adapter,
+) -> Result<Option<Value>> {
     let mut shape = out.shape.clone();
-    let result = if made.is_complex() {
+    let result = if out.dtype.is_complex() {
         let part = formula.place(shape.len());
         shape.push(2);
         operands.iter_mut().for_each(|operand| operand.strides.push(0));
@@ -41,12 +60,26 @@ pub(super) fn run(call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     } else {
         number.re
     };
-    let types = [TensorType::new(made, out.shape.clone())];
-    let work = Work { adapter, shape, operands, steps: formula.steps, results: vec![result], types: &types };
-    match work.run()?.pop() {
-        Some(value) if value.dtype() != out.dtype => cast(&value, out.dtype, adapter),
-        value => Ok(value),
-    }
+    let types = std::slice::from_ref(out);
+    let work = Work { adapter, shape, operands, steps: formula.steps, results: vec![result], types };
+    Ok(work.run()?.pop())
+}
+
+/// The real parts of numbers, or the imaginary ones.
+pub(super) fn part(value: &Value, side: usize, adapter: Adapter) -> Result<Option<Value>> {
+    let Some(operands) = read(value, &value.shape(), adapter)? else { return Ok(None) };
+    let mut formula = Formula::new(operands.len());
+    let number = Number::of(&mut formula, 0, operands.len());
+    let number = if side == 0 { number } else { Number { re: number.im, ..number } };
+    computed(number, formula, operands, &TensorType::new(Type::F32, value.shape()), adapter)
+}
+
+/// Complex numbers of these parts.
+pub(super) fn joined(re: &Value, im: &Value, out: &TensorType, adapter: Adapter) -> Result<Option<Value>> {
+    let operands: Option<Vec<Operand>> =
+        [re, im].map(|part| Operand::broadcast(part, &out.shape)).into_iter().collect();
+    let Some(operands) = operands else { return Ok(None) };
+    computed(Number { re: 0, im: 1 }, Formula::new(2), operands, out, adapter)
 }
 
 /// The operand as one of real parts and one of imaginary ones, if it has them.
@@ -99,8 +132,23 @@ fn function(op: &Op, numbers: &[Number], f: &mut Formula) -> Option<Number> {
             Some(Number { re, im: f.two(Two::AddF, cross.re, cross.im) })
         }
         (Op::Binary(Binary::Divide), &[x, y]) => Some(quotient(x, y, f)),
+        (Op::Unary(Unary::LogicalNot), &[x]) => {
+            let zero = f.literal(0);
+            Some(equal(x, Number { re: zero, im: zero }, f))
+        }
+        (Op::Binary(Binary::Equal), &[x, y]) => Some(equal(x, y, f)),
+        (Op::Binary(Binary::NotEqual), &[x, y]) => {
+            let (equal, one) = (equal(x, y, f), f.literal(1));
+            Some(Number { re: f.two(Two::Xor, equal.re, one), ..equal })
+        }
         _ => None,
     }
+}
+
+/// Whether both parts are equal.
+fn equal(x: Number, y: Number, f: &mut Formula) -> Number {
+    let parts = x.each(y, Two::EqualF, f);
+    Number { re: f.two(Two::And, parts.re, parts.im), ..parts }
 }
 
 /// R. L. Smith's quotient, as on the CPU: by the larger part of the divisor first.

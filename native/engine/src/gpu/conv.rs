@@ -8,24 +8,30 @@ use super::product::{single, step};
 use super::reduce::settled;
 use super::step::{Fold, Two};
 use super::tiled::{Axis, Product, Windows};
-use super::{Adapter, movement};
+use super::{Adapter, cast, movement};
 use crate::error::Result;
 use crate::ops::Call;
 use crate::program::{Axes, Conv, Op};
-use crate::types::TensorType;
+use crate::types::{TensorType, Type};
 use crate::value::Value;
 
-/// The convolution, where there is a kernel for it: of real numbers held alike, without groups of the batch.
+/// The convolution, where there is a kernel for it: of real numbers, without groups of the batch. `f32` holds no more than integers
+/// of 16 bits.
 pub(super) fn conv(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let ([x, kernel], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
+    let held = |value: &Value| match out.dtype.is_float() && value.dtype().is_int() && value.dtype().bits() <= 16 {
+        true => cast(value, Type::F32, adapter),
+        false => Ok(Some(value.clone())),
+    };
+    let Some((x, kernel)) = held(x)?.zip(held(kernel)?) else { return Ok(None) };
+    let (x, kernel) = (&x, &kernel);
     let floats = [x.dtype(), kernel.dtype(), out.dtype].map(|dtype| dtype.is_float());
     let ints = [x.dtype(), kernel.dtype(), out.dtype].map(|dtype| dtype.is_int());
-    // Results of 8-bit floats are rounded on the host.
-    let alike = floats.iter().all(|&float| float && out.dtype.bits() > 8) || ints.iter().all(|&int| int);
+    let alike = floats.iter().all(|&float| float) || ints.iter().all(|&int| int);
     if !alike || attrs.batch_group_size != 1 || x.is_empty() || kernel.is_empty() {
         return Ok(None);
     }
-    if let Some(result) = as_product(attrs, call, adapter)? {
+    if let Some(result) = as_product(attrs, [x, kernel], call, adapter)? {
         return Ok(Some(result));
     }
     let rank = out.shape.len();
@@ -53,8 +59,8 @@ const LEAST_ROWS: usize = 8;
 const LEAST_INNER: usize = 8;
 
 /// A convolution as a product for each group: the kernels by the windows of the input that each element of the result sees.
-fn as_product(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
-    let ([x, kernel], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
+fn as_product(attrs: &Conv, [x, kernel]: [&Value; 2], call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
+    let out = call.out()?;
     let groups = attrs.feature_group_size;
     let order =
         |permutation: &[usize], shape: &[usize]| permutation.iter().map(|&axis| shape[axis]).collect::<Vec<_>>();

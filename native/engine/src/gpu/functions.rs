@@ -1,5 +1,6 @@
 //! Which function of a step an operation is.
 
+use super::small::Small;
 use super::step::{One, Two};
 use crate::program::{Binary, Unary};
 use crate::types::{Class, Type};
@@ -11,7 +12,7 @@ pub(super) fn narrowing(dtype: Type) -> Option<One> {
         Class::Unsigned => Some(One::ZeroExtend(dtype.bits() as u32)),
         Class::Signed => Some(One::SignExtend(dtype.bits() as u32)),
         _ if dtype == Type::BF16 => Some(One::RoundBf16),
-        _ => Some(One::RoundF16),
+        _ => Some(One::RoundSmall(Small::of(dtype)?)),
     }
 }
 

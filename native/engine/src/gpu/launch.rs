@@ -5,8 +5,10 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::calculate_cube_count_elemwise;
 use cubecl::prelude::*;
 
-use super::kernel::{fold, region};
+use super::kernel::fold;
+use super::known::Known;
 use super::layouts::words;
+use super::mapped::Mapped;
 use super::step::{Fold, Read, Region, Step, Write};
 use super::{Adapter, transfer};
 use crate::error::{Error, Result};
@@ -92,21 +94,24 @@ pub(crate) struct Work<'a> {
 
 impl Work<'_> {
     /// What a kernel is told of the region, and its steps.
-    pub(crate) fn described(&self) -> Result<(Vec<u32>, Region)> {
+    pub(crate) fn described(&self) -> Result<(Vec<u32>, Known<Region>)> {
+        self.mapped().map(|kernel| (kernel.layout, kernel.region))
+    }
+
+    /// The kernel that computes an element for each of the region in each result.
+    pub(crate) fn mapped(&self) -> Result<Mapped> {
         let len = counted(self.shape.iter().product())?;
-        Ok(Merged::new(&self.shape, &self.operands, &self.steps).region(self, [len, 1, 1, 1]))
+        let (layout, region) = Merged::new(&self.shape, &self.operands, &self.steps).region(self, [len, 1, 1, 1]);
+        Ok(Mapped { len, layout, region: Known::new(region) })
+    }
+
+    fn tensors(&self) -> Vec<&CubeTensor> {
+        self.operands.iter().map(|operand| &operand.tensor).collect()
     }
 
     /// An element for each of the region in each result.
     pub(crate) fn run(self) -> Result<Vec<Value>> {
-        let len = counted(self.shape.iter().product())?;
-        let outputs: Vec<CubeTensor> =
-            self.types.iter().map(|ty| transfer::empty(ty, self.adapter)).collect::<Result<_>>()?;
-        if len > 0 {
-            let (layout, region) = self.described()?;
-            self.launch(len, layout, region, &outputs)?;
-        }
-        Ok(outputs.into_iter().zip(self.types).map(|(tensor, ty)| transfer::from_cube(ty.dtype, tensor)).collect())
+        self.mapped()?.run(&self.tensors(), self.types, self.adapter)
     }
 
     /// Writes the only result into `target`: by strides from a start, or at a place that is a value.
@@ -133,29 +138,8 @@ impl Work<'_> {
             layout.push(operand.start as u32);
             layout.extend(strides.iter().map(|&stride| stride as u32));
         }
-        self.launch(len, layout, region, std::slice::from_ref(tensor))
-    }
-
-    fn launch(&self, len: usize, layout: Vec<u32>, region: Region, outputs: &[CubeTensor]) -> Result<()> {
-        let client = self.adapter.client()?;
-        let dim = CubeDim::new(client, len);
-        let count = calculate_cube_count_elemwise(client, len, dim);
-        let inputs = self.operands.iter().map(|operand| buffer(&operand.tensor)).collect();
-        let results = outputs.iter().map(buffer).collect();
-        // SAFETY: the kernel reads and writes inside of the buffers: addresses come from their shapes, and their number from the
-        // results'.
-        unsafe {
-            region::map_region::launch_unchecked(
-                client,
-                count,
-                dim,
-                inputs,
-                results,
-                words(self.adapter, &layout)?,
-                region,
-            )
-        };
-        Ok(())
+        let kernel = Mapped { len, layout, region: Known::new(region) };
+        kernel.launch(&self.tensors(), std::slice::from_ref(tensor), self.adapter)
     }
 
     /// The only result folded along all axes but the first `kept`, of which none is empty.
@@ -189,6 +173,7 @@ impl Work<'_> {
     fn launch_fold(&self, fold: Fold, kept: usize, lanes: usize, head: [usize; 4], output: &CubeTensor) -> Result<()> {
         let client = self.adapter.client()?;
         let (layout, region) = Merged::whole(&self.shape, &self.operands, &self.steps, kept).region(self, head);
+        let region = Known::new(region);
         let dim = if lanes == 1 { CubeDim::new(client, head[0]) } else { CubeDim::new_1d(lanes as u32) };
         let units = if lanes == 1 { head[0] } else { head[0] * lanes };
         let count = calculate_cube_count_elemwise(client, units, dim);
@@ -277,7 +262,7 @@ impl Merged {
                 Read::Strided(strided - 1)
             }));
         }
-        let (steps, results) = (work.steps.clone(), work.results.clone());
+        let (steps, results) = (work.adapter.steps(&work.steps), work.results.clone());
         (layout, Region { reads, steps, results, write: Write::Each, rank: self.shape.len() })
     }
 

@@ -3,6 +3,7 @@
 //! An operation runs there when one of its operands is there. What has no kernel goes through [`fallback`].
 
 mod adapter;
+mod ask;
 mod attend;
 mod checked;
 mod close;
@@ -17,18 +18,23 @@ mod fourier;
 mod functions;
 mod gather;
 mod kernel;
+mod known;
 mod launch;
 mod layouts;
 mod linear;
 mod lines;
+mod mapped;
+mod memo;
 mod memory;
 mod movement;
 mod order;
+mod parts;
 mod product;
 mod recorded;
 mod reduce;
 mod rows;
 mod running;
+mod small;
 mod staged;
 mod step;
 mod tables;
@@ -42,6 +48,7 @@ mod writer;
 
 pub use adapter::Adapter;
 pub(crate) use finite::marks;
+pub(crate) use memo::Memo;
 pub use memory::Memory;
 pub(crate) use recorded::Recorded;
 pub use recorded::replays;
@@ -54,6 +61,7 @@ use crate::program::{Extent, Fused, Instruction, Op, Program};
 use crate::types::{TensorType, Type};
 use crate::value::Value;
 use launch::{Operand, Work};
+use memo::Ready;
 
 /// The GPU that an operation runs on: where its first operand on a GPU is, else the one asked for.
 pub(crate) fn adapter_of(call: &Call<'_>) -> Option<Adapter> {
@@ -71,6 +79,9 @@ pub(crate) fn adapter_of(call: &Call<'_>) -> Option<Adapter> {
 /// As the operation says; [`Error::Invalid`] when the GPU fails, and where there is no kernel and the CPU may not help.
 pub(crate) fn run(mut call: Call<'_>, adapter: Adapter) -> Result<Vec<Value>> {
     call.inputs = call.inputs.into_iter().map(|value| upload(value, adapter)).collect::<Result<_>>()?;
+    if let Some(results) = memo::run(&call, adapter)? {
+        return Ok(results);
+    }
     match native(&mut call, adapter)? {
         Some(results) => Ok(results),
         None => fallback::run(call, adapter),
@@ -92,6 +103,7 @@ fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         Op::Rows(_) => body(call).map(Some),
         Op::StopGrad | Op::CustomGrad(_) => Ok(call.inputs.first().cloned().map(|value| vec![value])),
         _ if !call.inputs.iter().all(|value| value.cube().is_some()) => Ok(None),
+        _ if parts::serves(call) => Ok(parts::run(call, adapter)?.map(|value| vec![value])),
         Op::Constant(_) | Op::Iota(_) | Op::Eye => created(call, adapter),
         Op::Dot(attrs) => Ok(product::dot(attrs, call, adapter)?.map(|value| vec![value])),
         Op::Reduce(attrs) => Ok(reduce::run(attrs, call, adapter)?.map(|value| vec![value])),
@@ -138,8 +150,15 @@ fn created(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         let work = Work { adapter, shape: out.shape.clone(), operands: vec![], steps, results, types: call.outputs };
         return work.run().map(Some);
     }
-    let call =
-        Call { op: call.op, inputs: vec![], outputs: call.outputs, nested: &[], tape: None, device: &Device::Cpu };
+    let call = Call {
+        op: call.op,
+        inputs: vec![],
+        outputs: call.outputs,
+        nested: &[],
+        tape: None,
+        memo: None,
+        device: &Device::Cpu,
+    };
     let results = crate::ops::run(call)?;
     results.into_iter().map(|value| upload(value, adapter)).collect::<Result<_>>().map(Some)
 }
@@ -159,22 +178,29 @@ fn elementwise(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> 
     if complex::is_complex(call) {
         return Ok(complex::run(call, adapter)?.map(|value| vec![value]));
     }
-    if checked::fails(call, adapter)? {
-        return Ok(None);
+    if let Some(check) = checked::check(call)? {
+        return if check.fails(adapter)? { Ok(None) } else { alone(call.op, &call.inputs, call.outputs, adapter) };
     }
-    alone(call.op, &call.inputs, call.outputs, adapter)
+    match region(call.op, &call.inputs, call.outputs, adapter) {
+        Some(work) => memo::keep(Ready::Map(work.mapped()?), call, adapter),
+        None => Ok(None),
+    }
 }
 
 /// A region of one operation.
 fn alone(op: &Op, values: &[Value], types: &[TensorType], adapter: Adapter) -> Result<Option<Vec<Value>>> {
-    let [out] = types else { return Ok(None) };
+    region(op, values, types, adapter).map(Work::run).transpose()
+}
+
+fn region<'a>(op: &Op, values: &[Value], types: &'a [TensorType], adapter: Adapter) -> Option<Work<'a>> {
+    let [out] = types else { return None };
     let inputs: Vec<TensorType> = values.iter().map(Value::ty).collect();
     let instruction = Instruction { op: op.clone(), inputs: (0..inputs.len()).collect(), outputs: types.to_vec() };
     let program = Program { outputs: vec![inputs.len()], inputs, instructions: vec![instruction] };
-    let Some((steps, results)) = writer::write(&program) else { return Ok(None) };
-    let operands: Option<Vec<Operand>> = values.iter().map(|value| Operand::broadcast(value, &out.shape)).collect();
-    let Some(operands) = operands else { return Ok(None) };
-    Work { adapter, shape: out.shape.clone(), operands, steps, results, types }.run().map(Some)
+    let (steps, results) = writer::write(&program)?;
+    let operands =
+        values.iter().map(|value| Operand::broadcast(value, &out.shape)).collect::<Option<Vec<Operand>>>()?;
+    Some(Work { adapter, shape: out.shape.clone(), operands, steps, results, types })
 }
 
 /// The value as numbers of `dtype`, where there is a kernel for it.
@@ -200,7 +226,8 @@ fn fused(attrs: &Fused, call: &mut Call<'_>, adapter: Adapter) -> Result<Vec<Val
         call.inputs.iter().zip(&attrs.extents).map(|(value, extent)| placed(attrs, value, *extent)).collect();
     match written.zip(operands) {
         Some(((steps, results), operands)) => {
-            Work { adapter, shape: attrs.shape.clone(), operands, steps, results, types: call.outputs }.run()
+            let work = Work { adapter, shape: attrs.shape.clone(), operands, steps, results, types: call.outputs };
+            memo::keep(Ready::Map(work.mapped()?), call, adapter)?.ok_or_else(launch::lost)
         }
         None => {
             if let Some(results) = rows::run(attrs, call, adapter)? {

@@ -1,10 +1,14 @@
 //! Operations that move elements: each is a region without steps, whose operand is read by other strides.
 
+use super::formula::Formula;
+use super::functions::narrowing;
 use super::launch::{Operand, Work};
+use super::small::Small;
+use super::step::{One, Two};
 use super::{Adapter, transfer};
 use crate::error::Result;
 use crate::program::{Op, Slice};
-use crate::types::TensorType;
+use crate::types::{TensorType, Type};
 use crate::value::{Value, stored_shape};
 
 /// The strides of a contiguous tensor.
@@ -22,9 +26,7 @@ pub(super) fn run(op: &Op, x: &Value, out: &TensorType, adapter: Adapter) -> Res
         return Ok(transfer::reshaped(x, x.dtype(), &out.shape));
     }
     if matches!(op, Op::Bitcast) {
-        // Narrower types are held as others.
-        let alike = x.dtype().bits() == 32 && out.dtype.bits() == 32;
-        return Ok(if alike { transfer::reshaped(x, out.dtype, &out.shape) } else { None });
+        return bitcast(x, out, adapter);
     }
     let Some((start, steps)) = placed(op, &x.shape(), &out.shape) else { return Ok(None) };
     let Some(tensor) = x.cube() else { return Ok(None) };
@@ -38,6 +40,44 @@ pub(super) fn run(op: &Op, x: &Value, out: &TensorType, adapter: Adapter) -> Res
     let types = std::slice::from_ref(out);
     let work = Work { adapter, shape, operands: vec![operand], steps: vec![], results: vec![0], types };
     Ok(work.run()?.into_iter().next())
+}
+
+/// The same bits as another type, of which narrower ones are held in 32 bits.
+fn bitcast(x: &Value, out: &TensorType, adapter: Adapter) -> Result<Option<Value>> {
+    let (from, to) = (x.dtype(), out.dtype);
+    if from.bits() != to.bits() || from.bits() > 32 || from.is_complex() || to.is_complex() {
+        return Ok(None);
+    }
+    if from.bits() == 32 {
+        return Ok(transfer::reshaped(x, to, &out.shape));
+    }
+    let Some(operand) = Operand::broadcast(x, &out.shape) else { return Ok(None) };
+    let mut formula = Formula::new(1);
+    let upper = |formula: &mut Formula, shift: Two, value: usize| {
+        let half = formula.literal(16);
+        formula.two(shift, value, half)
+    };
+    let bits = match Small::of(from) {
+        Some(small) => formula.one(One::Encode(small), 0),
+        None if from == Type::BF16 => upper(&mut formula, Two::ShiftRightU, 0),
+        None => formula.one(One::ZeroExtend(from.bits() as u32), 0),
+    };
+    let result = match (Small::of(to), narrowing(to)) {
+        (Some(small), _) => formula.one(One::Decode(small), bits),
+        _ if to == Type::BF16 => upper(&mut formula, Two::ShiftLeft, bits),
+        (None, Some(extend)) => formula.one(extend, bits),
+        (None, None) => bits,
+    };
+    let types = std::slice::from_ref(out);
+    let work = Work {
+        adapter,
+        shape: out.shape.clone(),
+        operands: vec![operand],
+        steps: formula.steps,
+        results: vec![result],
+        types,
+    };
+    Ok(work.run()?.pop())
 }
 
 /// Where the first element of the result comes from, and how many elements each of its axes steps.

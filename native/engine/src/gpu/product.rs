@@ -18,9 +18,7 @@ use crate::value::Value;
 /// The product, where there is a kernel for it.
 pub(super) fn dot(attrs: &Dot, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let ([lhs, rhs], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
-    // Results of 8-bit floats are rounded on the host.
-    let eight = out.dtype.is_float() && out.dtype.bits() == 8;
-    if lhs.is_empty() || rhs.is_empty() || out.dtype.is_complex() || eight {
+    if lhs.is_empty() || rhs.is_empty() || out.dtype.is_complex() {
         return Ok(None);
     }
     let left = Axes::new(lhs, &attrs.lhs_batch, &attrs.lhs_contract);

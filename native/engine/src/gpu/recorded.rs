@@ -5,13 +5,15 @@
 //! and copies the results, so that a recording can run again while they are in use.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use burn_cubecl::cubecl::client::{Client, Graph};
 use burn_cubecl::cubecl::server::ServerError;
 use burn_cubecl::tensor::CubeTensor;
 use parking_lot::Mutex;
 
+use super::ask::tell;
 use super::copy::copy;
 use super::transfer::{empty, from_cube};
 use super::{Adapter, wait};
@@ -99,6 +101,7 @@ impl Recorded {
             State::Runs(_) => {
                 *state = Recording::new(plan, inputs, adapter).map_or(State::Never, |new| State::Kept(Box::new(new)));
             }
+            State::Kept(recording) if recording.failed.load(Ordering::Relaxed) => *state = State::Never,
             State::Never | State::Kept(_) => {}
         }
         let results = match &mut *state {
@@ -136,6 +139,8 @@ struct Recording {
     /// Where inputs are read from; `None` for those that nobody reads.
     slots: Vec<Option<Slot>>,
     results: Vec<Value>,
+    /// Whether the GPU once refused to run it: so do the values of that run when they are read.
+    failed: Arc<AtomicBool>,
     _share: Share,
 }
 
@@ -155,7 +160,7 @@ impl Recording {
         let record = || client.memory_persistent_allocation((), |()| record(plan, inputs, adapter, client));
         let recorded = client.exclusive(|| wait::alone(|| catch("program", record)));
         let (graph, slots, results) = recorded.ok()?.ok()??;
-        Some(Self { graph, adapter, slots, results, _share: share })
+        Some(Self { graph, adapter, slots, results, failed: Arc::default(), _share: share })
     }
 
     /// `None` for inputs that are elsewhere.
@@ -174,8 +179,11 @@ impl Recording {
                 slot.holds = Some(name(tensor));
             }
         }
+        let (graph, failed) = (self.graph.clone(), self.failed.clone());
         // SAFETY: the recording holds the memory that its kernels were given, nobody else has it, and all threads ask by one stream.
-        unsafe { self.graph.replay() }.map_err(failed)?;
+        // It is given back behind what was asked for before.
+        let replay = move || failed.store(unsafe { graph.replay() }.is_err(), Ordering::Relaxed);
+        tell(self.adapter, replay)?;
         REPLAYS.fetch_add(1, Ordering::Relaxed);
         let types: Vec<TensorType> = self.results.iter().map(Value::ty).collect();
         let results = types.iter().map(|ty| empty(ty, self.adapter)).collect::<Result<Vec<_>>>()?;

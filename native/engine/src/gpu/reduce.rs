@@ -32,8 +32,7 @@ pub(super) fn run(attrs: &Reduce, call: &Call<'_>, adapter: Adapter) -> Result<O
 /// The fold, and what is done to each element before.
 pub(super) fn folding(fold: program::Fold, from: Type, to: Type) -> Option<(Fold, Vec<Step>)> {
     use program::Fold::*;
-    // Results of 8-bit floats are rounded on the host.
-    if from.is_complex() || to.is_complex() || (to.is_float() && to.bits() < 16) {
+    if from.is_complex() || to.is_complex() {
         return None;
     }
     let truth = if from.is_float() { One::TruthF } else { One::TruthI };
@@ -44,8 +43,10 @@ pub(super) fn folding(fold: program::Fold, from: Type, to: Type) -> Option<(Fold
         _ if from != to && (from.is_float() || to.is_float() || to.bits() < 32) => return None,
         _ => {}
     }
-    let least = |class| if class == Class::Signed { i32::MIN as u32 } else { 0 };
-    let most = |class| if class == Class::Signed { i32::MAX as u32 } else { u32::MAX };
+    // Of the type itself, though it may be held in a wider one.
+    let past = to.bits().min(32);
+    let least = |class| if class == Class::Signed { (-1i32 << (past - 1)) as u32 } else { 0 };
+    let most = |class| if class == Class::Signed { i32::MAX as u32 >> (32 - past) } else { u32::MAX >> (32 - past) };
     let (function, identity) = match (fold, word(to)?.class()) {
         (Sum, Class::Float) => (Two::AddF, 0),
         (Sum, _) => (Two::AddI, 0),

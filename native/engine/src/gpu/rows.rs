@@ -2,10 +2,13 @@
 
 use burn_cubecl::cubecl::calculate_cube_count_elemwise;
 use burn_cubecl::cubecl::prelude::*;
+use burn_cubecl::tensor::CubeTensor;
 
 use super::kernel::rows::rows_region;
-use super::launch::{buffer, counted};
+use super::known::Known;
+use super::launch::{buffer, counted, lost};
 use super::layouts::words;
+use super::memo::{self, Ready};
 use super::reduce::folding;
 use super::step::{Fold, Part, RowRead, Rows, Width};
 use super::transfer::{empty, from_cube, reshaped};
@@ -32,12 +35,11 @@ pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Op
     if !fits || !LENGTHS.contains(&length) || rows == 0 || counted(rows.saturating_mul(LANES.1)).is_err() {
         return Ok(None);
     }
-    let tensors: Option<Vec<_>> = call.inputs.iter().map(Value::cube).collect();
     let mut layout = vec![rows as u32, length as u32, 0, 0, 0];
     let operands = call.inputs.iter().zip(&attrs.extents);
     let reads: Option<Vec<RowRead>> =
         operands.map(|(value, extent)| read(attrs, &value.shape(), *extent, &mut layout)).collect();
-    let Some((region, tensors)) = reads.and_then(|reads| region(attrs, reads)).zip(tensors) else { return Ok(None) };
+    let Some(region) = reads.and_then(|reads| region(attrs, reads, adapter)) else { return Ok(None) };
     let outputs: Vec<TensorType> = call
         .outputs
         .iter()
@@ -48,25 +50,47 @@ pub(super) fn run(attrs: &Fused, call: &Call<'_>, adapter: Adapter) -> Result<Op
     if outputs.iter().zip(call.outputs).any(|(own, out)| elements(own) != elements(out)) {
         return Ok(None);
     }
-    let results = outputs.iter().map(|ty| empty(ty, adapter)).collect::<Result<Vec<_>>>()?;
     let lanes = length.div_ceil(4).next_power_of_two().clamp(LANES.0, LANES.1);
-    let dim = CubeDim::new_1d(lanes as u32);
-    let layout = words(adapter, &layout)?;
-    // SAFETY: a block for each row reads and writes inside of its row, and the buffers have as many rows.
-    unsafe {
-        rows_region::launch_unchecked(
-            client,
-            calculate_cube_count_elemwise(client, rows * lanes, dim),
-            dim,
-            tensors.into_iter().map(buffer).collect(),
-            results.iter().map(buffer).collect(),
-            layout,
-            region,
-            lanes,
-        )
-    };
-    let values = results.into_iter().zip(call.outputs);
-    Ok(values.map(|(tensor, out)| reshaped(&from_cube(out.dtype, tensor), out.dtype, &out.shape)).collect())
+    let kernel = RowsKernel { rows, lanes, layout, region: Known::new(region), outputs };
+    memo::keep(Ready::Rows(kernel), call, adapter)
+}
+
+/// The kernel of such a region, whose operands are tensors of other places in memory each time.
+#[derive(Debug)]
+pub(super) struct RowsKernel {
+    rows: usize,
+    /// Threads for a row.
+    lanes: usize,
+    layout: Vec<u32>,
+    region: Known<Rows>,
+    /// The results, by rows.
+    outputs: Vec<TensorType>,
+}
+
+impl RowsKernel {
+    /// Results of these types.
+    pub(super) fn run(&self, operands: &[&CubeTensor], types: &[TensorType], adapter: Adapter) -> Result<Vec<Value>> {
+        let client = adapter.client()?;
+        let results = self.outputs.iter().map(|ty| empty(ty, adapter)).collect::<Result<Vec<_>>>()?;
+        let dim = CubeDim::new_1d(self.lanes as u32);
+        let layout = words(adapter, &self.layout)?;
+        // SAFETY: a block for each row reads and writes inside of its row, and the buffers have as many rows.
+        unsafe {
+            rows_region::launch_unchecked(
+                client,
+                calculate_cube_count_elemwise(client, self.rows * self.lanes, dim),
+                dim,
+                operands.iter().copied().map(buffer).collect(),
+                results.iter().map(buffer).collect(),
+                layout,
+                self.region.clone(),
+                self.lanes,
+            )
+        };
+        let values = results.into_iter().zip(types);
+        let values = values.map(|(tensor, out)| reshaped(&from_cube(out.dtype, tensor), out.dtype, &out.shape));
+        values.collect::<Option<Vec<Value>>>().ok_or_else(lost)
+    }
 }
 
 /// How an operand of a shape is read; what it says in numbers is added to the layout. `None` where it repeats otherwise than by rows.
@@ -114,7 +138,7 @@ fn read(attrs: &Fused, own: &[usize], extent: Extent, layout: &mut Vec<u32>) -> 
     Some(RowRead::Repeated(layout.len() - 3, width))
 }
 
-fn region(attrs: &Fused, reads: Vec<RowRead>) -> Option<Rows> {
+fn region(attrs: &Fused, reads: Vec<RowRead>, adapter: Adapter) -> Option<Rows> {
     let body = &attrs.body;
     let types = body.value_types();
     let inputs = body.inputs.len();
@@ -132,17 +156,17 @@ fn region(attrs: &Fused, reads: Vec<RowRead>) -> Option<Rows> {
         if !before.is_empty() {
             return None;
         }
-        folds.push((part(body, &numbers, &[operand])?, fold));
+        folds.push((part(body, &numbers, &[operand], adapter)?, fold));
     }
     let extents = extents(attrs);
     let whole: Vec<bool> = body.outputs.iter().map(|&id| extents[id] == Extent::Whole).collect();
     let single = body.outputs.iter().any(|&id| extents[id] == Extent::One);
-    let last = part(body, &numbers, &body.outputs)?;
+    let last = part(body, &numbers, &body.outputs, adapter)?;
     (!single && !folds.is_empty()).then_some(Rows { reads, folds, last, whole })
 }
 
 /// The steps from operands and folds to some values.
-fn part(body: &Program, folds: &[usize], ids: &[usize]) -> Option<Part> {
+fn part(body: &Program, folds: &[usize], ids: &[usize], adapter: Adapter) -> Option<Part> {
     let (types, inputs) = (body.value_types(), body.inputs.len());
     let is_fold = |id: usize| id >= inputs && folds.contains(&(id - inputs));
     let mut needed = vec![false; types.len()];
@@ -167,7 +191,7 @@ fn part(body: &Program, folds: &[usize], ids: &[usize]) -> Option<Part> {
     }
     program.outputs = ids.iter().map(|&id| places[id]).collect();
     let (steps, results) = writer::write(&program)?;
-    Some(Part { steps, results })
+    Some(Part { steps: adapter.steps(&steps), results })
 }
 
 /// How many elements each value has.

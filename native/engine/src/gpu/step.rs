@@ -3,6 +3,8 @@
 //! A value is 32 bits, which a step reads as an `f32`, an `i32` or a `u32`, as its function says. Steps are known when a kernel
 //! is made, so that a kernel has none of this left but straight code.
 
+use super::small::Small;
+
 /// A function of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum One {
@@ -33,13 +35,19 @@ pub(crate) enum One {
     LeadingZeros(u32),
     Log,
     Log1p,
+    /// The root and its inverse rounded to the nearest number, where the device promises less.
+    NearestRsqrt,
+    NearestSqrt,
     NegateF,
     NegateI,
     Not,
     Round,
     /// To the nearest number of a narrower float.
     RoundBf16,
-    RoundF16,
+    RoundSmall(Small),
+    /// The bits of a number of a narrower float, and the number of such bits.
+    Encode(Small),
+    Decode(Small),
     Rsqrt,
     Sigmoid,
     /// The low bits, filled up with the sign.
@@ -87,6 +95,8 @@ pub(crate) enum Two {
     MinU,
     MultiplyF,
     MultiplyI,
+    /// The quotient rounded to the nearest number, where the device promises less.
+    NearestDivideF,
     Or,
     ShiftLeft,
     ShiftRightS,

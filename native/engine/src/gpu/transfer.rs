@@ -10,6 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_std::Bytes;
 
 use super::Adapter;
+use super::ask::ask;
 use super::recorded::transferred;
 use super::wait::wait;
 use crate::device::Device;
@@ -107,7 +108,8 @@ impl Reading {
         let coming = match values.iter().find_map(Value::adapter) {
             Some(adapter) => {
                 transferred();
-                Some((Box::pin(adapter.client()?.read_async(handles)) as Coming, adapter))
+                let client = adapter.client()?;
+                Some((ask(adapter, move || Box::pin(client.read_async(handles)) as Coming)?, adapter))
             }
             None => None,
         };

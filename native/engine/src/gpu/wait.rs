@@ -11,7 +11,7 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 use super::Adapter;
 
 /// Most small work is done by then; a thread that sleeps takes a good part of that to wake up.
-const SOON: Duration = Duration::from_micros(300);
+pub(super) const SOON: Duration = Duration::from_micros(300);
 
 /// Held by those who wait together, and by who wants nobody to wait.
 static WAITING: RwLock<()> = RwLock::new(());

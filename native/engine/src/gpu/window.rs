@@ -14,8 +14,7 @@ use crate::value::Value;
 /// The fold, where there is a kernel for it.
 pub(super) fn reduce(attrs: &WindowReduce, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let ([x], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
-    // The identities of narrower integers are others.
-    if x.is_empty() || x.dtype() != out.dtype || (out.dtype.bits() < 32 && !out.dtype.is_float()) {
+    if x.is_empty() || x.dtype() != out.dtype {
         return Ok(None);
     }
     let Some((fold, _)) = folding(attrs.fold, x.dtype(), out.dtype) else { return Ok(None) };

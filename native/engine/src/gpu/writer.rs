@@ -46,13 +46,13 @@ pub(crate) fn count(axis: Option<usize>, dtype: Type) -> Option<(Vec<Step>, usiz
     Some((writer.steps, result.value))
 }
 
-/// Complex numbers and 8-bit floats have no steps.
+/// Complex numbers have no steps.
 fn known(value: usize, dtype: Type) -> Option<Known> {
     computes(dtype).then_some(Known { value, dtype })
 }
 
 fn computes(dtype: Type) -> bool {
-    word(dtype).is_some() && !dtype.is_complex() && !matches!(dtype, Type::F8 | Type::F8E4M3FN)
+    word(dtype).is_some() && !dtype.is_complex()
 }
 
 fn is_logical(op: Binary) -> bool {

@@ -59,6 +59,9 @@ pub struct Call<'a> {
     pub nested: &'a [Plan],
     /// The region of a [`Op::Fused`] or the step of a custom fold made ready, where it can be.
     pub(crate) tape: Option<&'a Tape>,
+    /// The kernel of a GPU, where it is kept.
+    #[cfg(feature = "gpu")]
+    pub(crate) memo: Option<&'a crate::gpu::Memo>,
     /// Where results are made.
     pub device: &'a Device,
 }

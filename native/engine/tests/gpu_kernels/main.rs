@@ -10,11 +10,13 @@ mod linalg;
 mod linear;
 #[path = "../tools/gpu.rs"]
 mod machine;
+mod nearest;
 mod order;
 mod products;
 mod recorded;
 mod running;
 mod sizes;
+mod types;
 mod update;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

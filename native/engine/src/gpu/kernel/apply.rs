@@ -4,7 +4,7 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::function::{self, bits, is_nan, number};
-use super::{angle, normal, power};
+use super::{angle, nearest, normal, power, small};
 use crate::gpu::step::{One, Two};
 
 #[cube]
@@ -26,6 +26,8 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
         One::Cos => bits(angle::cos(f, zero)),
         One::Cosh => bits(power::cosh(f, zero)),
         One::CountOnes => x.count_ones(),
+        One::Decode(small) => small::decode(x, small),
+        One::Encode(small) => small::encode(x, small),
         One::Erf => bits(function::erf(f)),
         One::ErfInv => bits(normal::erf_inv(f, zero)),
         One::Erfc => bits(normal::erfc(f, zero)),
@@ -38,12 +40,14 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
         One::LeadingZeros(width) => x.leading_zeros() - comptime!(32 - width),
         One::Log => bits(function::log(f, zero)),
         One::Log1p => bits(function::log1p(f, zero)),
+        One::NearestRsqrt => nearest::inverse_root(x),
+        One::NearestSqrt => nearest::root(x, f.sqrt()),
         One::NegateF => x ^ 0x8000_0000u32,
         One::NegateI => 0u32.runtime() - x,
         One::Not => !x,
         One::Round => bits(function::round(f)),
         One::RoundBf16 => round_bf16(x),
-        One::RoundF16 => round_f16(x),
+        One::RoundSmall(small) => small::round(x, small),
         One::Rsqrt => bits(1.0f32 / f.sqrt()),
         One::Sigmoid => bits(power::sigmoid(f, zero)),
         One::SignExtend(width) => bits_of(signed(x << comptime!(32 - width)) >> comptime!(32 - width as i32)),
@@ -111,23 +115,6 @@ fn round_bf16(x: u32) -> u32 {
     select(is_nan(number(x)), x, rounded)
 }
 
-/// Halves go to the even one; what is below 2^-14 keeps multiples of 2^-24, what is from 65520 on is infinite.
-#[cube]
-fn round_f16(x: u32) -> u32 {
-    let size = x & 0x7fff_ffffu32;
-    let normal = (size + 0x0fffu32 + ((size >> 13u32) & 1u32)) & 0xffff_e000u32;
-    // In units of 2^-24, which the exponent tells how far to shift for.
-    let shift = 126u32 - min(size >> 23u32, 112u32.runtime());
-    let held = min(shift, 30u32.runtime());
-    let mantissa = (size & 0x007f_ffffu32) | 0x0080_0000u32;
-    let half = (1u32 << (held - 1u32)) - 1u32;
-    let units = (mantissa + half + ((mantissa >> held) & 1u32)) >> held;
-    let small = bits(f32::cast_from(units) * comptime!(1.0f32 / 16_777_216.0f32).runtime());
-    let rounded = select(size < 0x3880_0000u32, small, normal);
-    let held = select(size >= 0x477f_f000u32, 0x7f80_0000u32.runtime(), rounded);
-    select(is_nan(number(x)), x, held | (x & 0x8000_0000u32))
-}
-
 #[cube]
 pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
     let a = number(x);
@@ -137,11 +124,7 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
         Two::AddI => x + y,
         Two::And => x & y,
         Two::Atan2 => bits(angle::atan2(a, b, zero)),
-        Two::DivideF => {
-            // By numbers above 2^126 graphics APIs promise nothing: their inverse is below the normal ones.
-            let scale = select(b.abs() > 8.5e37f32, 0.0625f32.runtime(), 1.0f32.runtime());
-            bits((a * scale) / (b * scale))
-        }
+        Two::DivideF => bits(divided_float(a, b)),
         Two::DivideS => divided(x, y),
         Two::DivideU => x / y,
         Two::EqualF => truth(equal(x, y)),
@@ -160,6 +143,7 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
         Two::MinU => select(x < y, x, y),
         Two::MultiplyF => bits(a * b),
         Two::MultiplyI => x * y,
+        Two::NearestDivideF => nearest::quotient(x, y, divided_float(a, b)),
         Two::Or => x | y,
         Two::ShiftLeft => select(y > 31u32, 0u32.runtime(), x << min(y, 31u32.runtime())),
         Two::ShiftRightS => bits_of(signed(x) >> signed(min(y, 31u32.runtime()))),
@@ -185,6 +169,13 @@ fn larger(x: u32, y: u32) -> u32 {
 #[cube]
 fn smaller(x: u32, y: u32) -> u32 {
     select(signed(x) < signed(y), x, y)
+}
+
+/// By numbers above 2^126 graphics APIs promise nothing: their inverse is below the normal ones.
+#[cube]
+fn divided_float(a: f32, b: f32) -> f32 {
+    let scale = select(b.abs() > 8.5e37f32, 0.0625f32.runtime(), 1.0f32.runtime());
+    (a * scale) / (b * scale)
 }
 
 /// The whole quotient of signed integers, towards zero, by their sizes: of the smallest number the language says nothing.

@@ -6,6 +6,7 @@ use cubecl::prelude::*;
 use super::apply;
 use super::function::number;
 use super::region::{CHUNK, CHUNKS, COUNT, FOLDED, ZERO, value};
+use crate::gpu::known::Known;
 use crate::gpu::step::{Fold, Region};
 
 /// Threads that fold one result together.
@@ -17,7 +18,7 @@ pub(crate) fn fold_region(
     operands: &Sequence<Box<[u32]>>,
     result: &mut [u32],
     layout: &[u32],
-    #[comptime] region: Region,
+    #[comptime] region: Known<Region>,
     #[comptime] fold: Fold,
     #[comptime] lanes: usize,
 ) {

@@ -4,6 +4,7 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::apply;
+use crate::gpu::known::Known;
 use crate::gpu::step::{Read, Region, Step, Write};
 
 /// Where a layout holds how many results there are, how many elements are folded into each, in chunks of how many, in how many
@@ -20,7 +21,7 @@ pub(crate) fn map_region(
     operands: &Sequence<Box<[u32]>>,
     results: &mut Sequence<Box<[u32]>>,
     layout: &[u32],
-    #[comptime] region: Region,
+    #[comptime] region: Known<Region>,
 ) {
     let number = ABSOLUTE_POS as u32;
     if number < layout[COUNT] {
@@ -47,7 +48,7 @@ pub(crate) fn value_after(
     operands: &Sequence<Box<[u32]>>,
     layout: &[u32],
     number: u32,
-    #[comptime] region: Region,
+    #[comptime] region: Known<Region>,
 ) -> u32 {
     let places = places(layout, number, comptime!(region.clone()));
     let mut given = Sequence::<u32>::new();
@@ -58,7 +59,12 @@ pub(crate) fn value_after(
 
 /// The only result of a region for an element.
 #[cube]
-pub(crate) fn value(operands: &Sequence<Box<[u32]>>, layout: &[u32], number: u32, #[comptime] region: Region) -> u32 {
+pub(crate) fn value(
+    operands: &Sequence<Box<[u32]>>,
+    layout: &[u32],
+    number: u32,
+    #[comptime] region: Known<Region>,
+) -> u32 {
     let places = places(layout, number, comptime!(region.clone()));
     let values = values(Sequence::<u32>::new(), operands, &places, layout, number, comptime!(region.clone()));
     *values.index(comptime!(region.results[0]))
@@ -72,7 +78,7 @@ fn values(
     places: &Sequence<u32>,
     layout: &[u32],
     number: u32,
-    #[comptime] region: Region,
+    #[comptime] region: Known<Region>,
 ) -> Sequence<u32> {
     let mut values = given;
     #[unroll]
@@ -92,7 +98,7 @@ fn values(
 
 /// The place of an element along each axis, the last first, where anybody asks.
 #[cube]
-fn places(layout: &[u32], number: u32, #[comptime] region: Region) -> Sequence<u32> {
+fn places(layout: &[u32], number: u32, #[comptime] region: Known<Region>) -> Sequence<u32> {
     let mut places = Sequence::<u32>::new();
     if comptime!(region.asks_places()) {
         let mut rest = number;

@@ -7,6 +7,7 @@ use cubecl::prelude::*;
 use super::apply;
 use super::fold::together;
 use super::region::{COUNT, FOLDED, ZERO, step};
+use crate::gpu::known::Known;
 use crate::gpu::step::{Part, RowRead, Rows, Width};
 
 /// Each block computes a row of the results that have an element for each of the region, and an element of those that have
@@ -16,7 +17,7 @@ pub(crate) fn rows_region(
     operands: &Sequence<Box<[u32]>>,
     results: &mut Sequence<Box<[u32]>>,
     layout: &[u32],
-    #[comptime] rows: Rows,
+    #[comptime] rows: Known<Rows>,
     #[comptime] lanes: usize,
 ) {
     let row = CUBE_POS as u32;
@@ -72,7 +73,7 @@ fn values(
     layout: &[u32],
     row: u32,
     k: u32,
-    #[comptime] rows: Rows,
+    #[comptime] rows: Known<Rows>,
     #[comptime] part: Part,
 ) -> Sequence<u32> {
     let mut values = Sequence::<u32>::new();

@@ -9,6 +9,7 @@ use cubecl::prelude::*;
 use super::function::{bits, number};
 use super::region::value_after;
 use super::strip::{keep, pitch, read, reader};
+use crate::gpu::known::Known;
 use crate::gpu::step::{Region, Tile};
 
 /// Where a layout holds the sizes of the product, in how many parts the contracted axis is cut, how long each is, and how many
@@ -54,7 +55,7 @@ pub(crate) fn product(
     operands: &Sequence<Box<[u32]>>,
     after_layout: &[u32],
     #[comptime] tile: Tile,
-    #[comptime] after: Region,
+    #[comptime] after: Known<Region>,
 ) {
     let place = CUBE_POS as u32;
     if place < layout[TILES] {
@@ -143,7 +144,7 @@ fn write(
     operands: &Sequence<Box<[u32]>>,
     after_layout: &[u32],
     #[comptime] tile: Tile,
-    #[comptime] after: Region,
+    #[comptime] after: Known<Region>,
 ) {
     let edge = comptime!(EDGE as u32);
     let first_row = first_row + UNIT_POS / edge * 4u32;

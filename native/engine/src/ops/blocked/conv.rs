@@ -17,7 +17,17 @@ pub(super) fn run(
     call: &Call<'_>,
 ) -> Result<Option<Vec<Value>>> {
     let region = parts.region.0;
-    let own = Call { op: &before.op, inputs: vec![], outputs: &before.outputs, nested: &[], tape: None, ..*call };
+    let (op, outputs) = (&before.op, &before.outputs[..]);
+    let own = Call {
+        op,
+        inputs: vec![],
+        outputs,
+        nested: &[],
+        tape: None,
+        #[cfg(feature = "gpu")]
+        memo: None,
+        device: call.device,
+    };
     let Some([input, kernel]) = parts.read(call, before) else { return Ok(None) };
     let (geometry, back) = geometry(conv, &own, &input, &kernel)?;
     if before.outputs[0].shape != region.shape {
