@@ -13,8 +13,9 @@ const SMALLEST: usize = 16 << 10;
 /// Most bytes that are kept; larger blocks go back at once.
 const MOST: usize = 64 << 20;
 
-/// Most blocks that are kept.
-const SLOTS: usize = 128;
+/// Most blocks that are kept. A step of training has several hundred small ones, which must not drive out the large ones: these are
+/// what takes long to get anew.
+const SLOTS: usize = 1024;
 
 /// Large blocks start at a line of the cache, so that no vector lies across two.
 const LINE: usize = 64;
