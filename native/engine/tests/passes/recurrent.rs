@@ -108,6 +108,41 @@ fn sums_of_columns_are_one_of_longer_columns() {
     same(&program, &values(&[&[4, 8], &[4, 8], &[4, 8], &[4, 8]]));
 }
 
+/// The gradients of the matrices and the biases of two gates over four steps on the way back, where the inputs of the steps are
+/// parts of a sequence.
+fn gradients() -> Program {
+    let mut b = Builder::new(&[vec![ty(F64, &[4, 4, 16])], vec![ty(F64, &[4, 16]); 8]].concat());
+    let mut sums: [Option<usize>; 4] = [None; 4];
+    for step in (0..4).rev() {
+        let cut = Op::Slice(Slice { starts: vec![0, step, 0], lengths: vec![4, 1, 16], strides: vec![1; 3] });
+        let x = b.emit(cut, &[0], ty(F64, &[4, 1, 16]));
+        let x = b.reshape(x, &[4, 16]);
+        for gate in 0..2 {
+            // Inputs that come later are of earlier steps.
+            let change = 1 + 2 * (3 - step) + gate;
+            let product = b.emit(dot(0, 0), &[x, change], ty(F64, &[16, 16]));
+            let sum = b.reduce(Fold::Sum, change, &[0], false);
+            for (place, part) in [(gate, product), (2 + gate, sum)] {
+                let sum = &mut sums[place];
+                *sum = Some(sum.map_or(part, |sum| b.binary(Binary::Add, sum, part)));
+            }
+        }
+    }
+    let twice = b.binary(Binary::Add, sums[0].unwrap(), sums[0].unwrap());
+    b.finish(&[sums[1].unwrap(), sums[2].unwrap(), sums[3].unwrap(), twice])
+}
+
+#[test]
+fn gradients_of_all_matrices_of_a_layer_are_one_product_with_its_sequence() {
+    let text = after("products", &gradients());
+    assert!(text.contains("f64[16,32] = dot("), "{text}");
+    assert!(text.contains("f64[32] = sum("), "{text}");
+    // The changes are brought together, and the sequence lies there.
+    let counts = ["dot", "sum", "concatenate", "slice"].map(|op| count(&text, op));
+    assert_eq!(counts, [1, 1, 1, 4], "{text}");
+    same(&gradients(), &values(&[vec![&[4, 4, 16][..]], vec![&[4, 16][..]; 8]].concat()));
+}
+
 /// `h = h * x[.., i] w` from ones on for `i` below `rounds`, where the axis of steps is the first or the second one.
 fn sequence(axis: usize, rounds: f64) -> Program {
     let shape = if axis == 0 { [5, 2, 3] } else { [2, 5, 3] };

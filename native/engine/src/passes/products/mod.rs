@@ -7,6 +7,7 @@
 mod columns;
 mod rows;
 mod sums;
+mod wide;
 
 use super::hoisting::is_invariant;
 use super::writer::Writer;
@@ -25,7 +26,8 @@ pub(super) fn merge(program: &Program) -> Program {
     let program = cse::share(&dead::remove(program));
     let program = cse::share(&columns::join(&program, &|_| false));
     let program = cse::share(&rows::join(&program));
-    let mut program = dead::remove(&cse::share(&sums::join(&dead::remove(&program))));
+    let program = dead::remove(&cse::share(&sums::join(&dead::remove(&program))));
+    let mut program = dead::remove(&cse::share(&wide::join(&program)));
     for instruction in &mut program.instructions {
         let state = instruction.outputs.len();
         if let Op::While(attrs) = &mut instruction.op {
