@@ -58,6 +58,8 @@ pub struct Call<'a> {
     pub nested: &'a [Plan],
     /// The region of a [`Op::Fused`] or the step of a custom fold made ready, where it can be.
     pub(crate) tape: Option<&'a Tape>,
+    /// Whether a small slice may share its operand's memory.
+    pub(crate) lends: bool,
     /// Where results are made.
     pub device: &'a Device,
 }

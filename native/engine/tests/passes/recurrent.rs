@@ -186,6 +186,39 @@ fn a_sequence_is_multiplied_before_the_loop() {
     }
 }
 
+/// As the way back through a recurrent layer: what the gates say about the state before is added up.
+#[test]
+fn sums_of_products_in_a_loop_are_one_product() {
+    let matrix = ty(F64, &[4, 4]);
+    let types = [vec![ty(Type::S32, &[]), ty(F64, &[2, 4])], vec![matrix; 4]].concat();
+    let mut condition = Builder::new(&types);
+    let bound = condition.constant(Type::S32, 3.0);
+    let less = condition.emit(Op::Binary(Binary::Less), &[0, bound], ty(Type::U8, &[]));
+    let mut body = Builder::new(&types);
+    let one = body.constant(Type::S32, 1.0);
+    let gates = [Unary::Tanh, Unary::Sin, Unary::Cos, Unary::Sigmoid].map(|function| body.unary(function, 1));
+    let products: Vec<usize> =
+        gates.iter().zip(2..).map(|(&gate, w)| body.emit(dot(1, 1), &[gate, w], ty(F64, &[2, 4]))).collect();
+    let sum = products.into_iter().reduce(|sum, product| body.binary(Binary::Add, sum, product)).unwrap_or(1);
+    let next = body.binary(Binary::Add, 0, one);
+    let attrs = While { condition: condition.finish(&[less]), body: body.finish(&[next, sum, 2, 3, 4, 5]) };
+    let mut b = Builder::new(&types[1..]);
+    let start = b.constant(Type::S32, 0.0);
+    let first = b.all(Op::While(attrs), &[start, 0, 1, 2, 3, 4], &types);
+    let program = b.finish(&[first + 1]);
+    let text = after("products", &program);
+    assert!(count(&text, "dot") == 1 && text.contains("f64[2,16] = concatenate("), "{text}");
+    let small = |(seed, shape): (u64, [usize; 2])| {
+        let numbers: Vec<f64> = noise(seed, shape[0] * shape[1], 8).iter().map(|n| n / 32.0).collect();
+        tensor(F64, &shape, &numbers)
+    };
+    let inputs: Vec<Value> = (1..).zip([[2, 4], [4, 4], [4, 4], [4, 4], [4, 4]]).map(small).collect();
+    let (plain, fast) = (run(&program, &inputs), run(&optimised(&program, &[]), &inputs));
+    for (plain, fast) in numbers(&plain[0]).iter().zip(numbers(&fast[0])) {
+        assert!((plain - fast).abs() <= 1e-12 * plain.abs().max(1.0), "{plain} is {fast}");
+    }
+}
+
 #[test]
 fn a_loop_of_few_steps_multiplies_them_alone() {
     assert_eq!(count(after("sequences", &sequence(0, 2.0)).split("while").next().unwrap_or_default(), "dot"), 0);

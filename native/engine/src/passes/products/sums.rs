@@ -8,9 +8,9 @@ use crate::types::{TensorType, Type};
 /// Most elements of a tensor that is worth to be summed with others.
 const SMALL: usize = 64 * 1024;
 
-/// The program with its sums of products joined.
-pub(super) fn join(program: &Program) -> Program {
-    let sums = Sums::of(program);
+/// The program with its sums of products joined. What is `lasting` is brought together once for all.
+pub(super) fn join(program: &Program, is_lasting: &dyn Fn(usize) -> bool) -> Program {
+    let sums = Sums::of(program, is_lasting);
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
     for (i, instruction) in program.instructions.iter().enumerate() {
@@ -29,6 +29,7 @@ struct Sums<'a> {
     reads: Vec<usize>,
     /// For each instruction, whether it is a sum that only another one reads.
     is_inner: Vec<bool>,
+    is_lasting: &'a dyn Fn(usize) -> bool,
 }
 
 /// What can be added up as one: products that differ in the lengths of their sums, or folds that differ in what they sum.
@@ -39,14 +40,14 @@ enum Kind {
 }
 
 impl<'a> Sums<'a> {
-    fn of(program: &'a Program) -> Self {
+    fn of(program: &'a Program, is_lasting: &'a dyn Fn(usize) -> bool) -> Self {
         let mut makers = vec![None; program.inputs.len()];
         for (i, instruction) in program.instructions.iter().enumerate() {
             makers.extend(instruction.outputs.iter().map(|_| Some(i)));
         }
         let count = program.instructions.len();
         let (types, reads) = (program.value_types(), reads(program));
-        let mut sums = Self { program, types, makers, reads, is_inner: vec![false; count] };
+        let mut sums = Self { program, types, makers, reads, is_inner: vec![false; count], is_lasting };
         for (i, instruction) in program.instructions.iter().enumerate() {
             if sums.is_sum(i) {
                 for &id in instruction.inputs.iter().filter(|&&id| sums.reads[id] == 1) {
@@ -111,7 +112,7 @@ impl<'a> Sums<'a> {
     /// Elements of operands that are brought together for one product. It is not worth it where they are more than those of
     /// results that need not be added. What many read is likely to be brought together for all of them.
     fn moved(&self, product: &Product<'_>) -> usize {
-        let own = product.operands.iter().filter(|&&id| self.reads[id] < FEWEST);
+        let own = product.operands.iter().filter(|&&id| self.reads[id] < FEWEST && !(self.is_lasting)(id));
         own.map(|&id| self.types[id].shape.iter().product::<usize>()).sum()
     }
 
