@@ -135,4 +135,21 @@ defmodule ExBurn.Training.ModelKindsTest do
 
     assert_gradients(axon, GradientCases.random({2, 3, 2, 4, 4}, 7), 1.0e-5, [:symbolic])
   end
+
+  test "of conv_lstm as a loop, by rules, is that of the single steps" do
+    build = fn unroll ->
+      "x"
+      |> Axon.input(shape: {nil, 3, 2, 4, 4})
+      |> Axon.conv_lstm(2, kernel_size: 3, padding: :same, unroll: unroll, name: "r")
+      |> elem(0)
+      |> Axon.flatten()
+      |> Model.compile(loss: &weighted_sum/2, seed: 5)
+    end
+
+    weights = GradientCases.random({2, 3 * 2 * 4 * 4}, 8)
+    data = {GradientCases.random({2, 3, 2, 4, 4}, 7), weights}
+    want = gradients(build.(:static), data, &weighted_sum/2)
+    got = Training.compute_gradients(build.(:dynamic), data, gradients: :autodiff)
+    assert_relative(got, want, 1.0e-5)
+  end
 end

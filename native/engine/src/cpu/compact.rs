@@ -34,6 +34,9 @@ fn copy_part<T: Stored>(source: &[T], nest: &Nest<1>, first: usize, part: &mut [
         if step == 1 {
             return put_all(&mut part[place..place + count], &source[from..from + count]);
         }
+        if step == 0 {
+            return part[place..place + count].fill(MaybeUninit::new(source[from]));
+        }
         if count < len {
             return copy_rows(source, step, &[(place, from)], count, part);
         }

@@ -30,14 +30,21 @@ fn join<T: Stored>(parts: &[&FlexTensor], axis: usize) -> FlexTensor {
         start += length * inner;
     }
     let out = build(shape.num_elements(), &|first, mut out| {
-        let (mut at, mut index) = (first, runs.partition_point(|&(_, _, start)| start <= first % row) - 1);
+        if out.is_empty() {
+            return;
+        }
+        let (mut number, within) = (first / row, first % row);
+        let mut index = runs.partition_point(|&(_, _, start)| start <= within) - 1;
+        let mut done = within - runs[index].2;
         while !out.is_empty() {
-            let (source, length, start) = runs[index];
-            let done = (at % row).saturating_sub(start);
+            let (source, length, _) = runs[index];
             let count = (length - done).min(out.len());
             let (place, rest) = out.split_at_mut(count);
-            put_all(place, &source[at / row * length + done..][..count]);
-            (at, out, index) = (at + count, rest, (index + 1) % runs.len());
+            put_all(place, &source[number * length + done..][..count]);
+            (out, index, done) = (rest, index + 1, 0);
+            if index == runs.len() {
+                (number, index) = (number + 1, 0);
+            }
         }
     });
     stored(out, shape, parts[0].dtype())

@@ -9,11 +9,14 @@ use crate::ops::{self, Call};
 use crate::program::Op;
 use crate::value::Value;
 
+/// The values that a frame has computed so far, without those that nobody reads any more.
+pub(super) type Values = Vec<Option<Value>>;
+
 /// A plan, the values it has computed so far and what it runs for.
 #[derive(Debug)]
 pub(super) struct Frame {
     plan: Plan,
-    values: Vec<Option<Value>>,
+    values: Values,
     /// Number of the instruction that runs next, or that waits for its results.
     next: usize,
     role: Role,
@@ -47,8 +50,13 @@ pub(super) enum Event {
 impl Frame {
     /// The types of `inputs` are right.
     pub(super) fn new(plan: Plan, inputs: Vec<Value>, role: Role) -> Self {
-        let mut values: Vec<Option<Value>> = inputs.into_iter().map(Some).collect();
+        Self::over(plan, inputs.into_iter().map(Some).collect(), role)
+    }
+
+    /// [`Frame::new`] with `values`, the inputs, in memory that was another frame's.
+    fn over(plan: Plan, mut values: Values, role: Role) -> Self {
         plan.unused_inputs().iter().for_each(|&id| values[id] = None);
+        values.reserve(plan.values().saturating_sub(values.len()));
         Self { plan, values, next: 0, role }
     }
 
@@ -67,12 +75,14 @@ impl Frame {
                 Op::Hook(call) | Op::RuntimeCall(call) => return Ok(Event::Call { id: call.id, values: inputs }),
                 op => {
                     let (outputs, nested) = (&instruction.outputs, step.nested());
+                    let (tape, lends) = (step.tape(), step.lends());
                     let call = Call {
                         op,
                         inputs,
                         outputs,
                         nested,
-                        tape: step.tape(),
+                        tape,
+                        lends,
                         #[cfg(feature = "gpu")]
                         memo: Some(step.memo()),
                         device,
@@ -83,7 +93,7 @@ impl Frame {
                 }
             }
         }
-        self.plan.results(&self.values).map(Event::End)
+        self.plan.results(&mut self.values).map(Event::End)
     }
 
     /// Takes the results of the next instruction, which is then done.
@@ -110,28 +120,34 @@ impl Frame {
         self.plan.step(self.next).map_or_else(|| "program".into(), |(instruction, _)| instruction.op.name())
     }
 
-    /// What the frame runs for, which it forgets.
-    pub(super) fn take_role(&mut self) -> Role {
-        mem::replace(&mut self.role, Role::Main)
+    /// What the frame, which has ended, ran for, and the memory of its values, now empty.
+    pub(super) fn end(&mut self) -> (Role, Values) {
+        let mut values = mem::take(&mut self.values);
+        values.clear();
+        (mem::replace(&mut self.role, Role::Main), values)
     }
 
     /// The next instruction is a loop: whether it starts.
     fn enter_loop(&self, mut operands: Vec<Value>) -> Result<Frame> {
         let state = self.plan.step(self.next).map_or(0, |(instruction, _)| instruction.outputs.len());
         let captures = operands.split_off(state);
-        self.condition(operands, captures)
+        self.condition(operands, captures, Values::new())
     }
 
-    /// The next instruction is a loop: whether it goes on from `state`.
-    pub(super) fn condition(&self, state: Vec<Value>, captures: Vec<Value>) -> Result<Frame> {
-        let inputs = [state.as_slice(), &captures].concat();
-        Ok(Frame::new(self.nested(0)?, inputs, Role::Condition { state, captures }))
+    /// The next instruction is a loop: whether it goes on from `state`. Values go to `memory`, which is empty.
+    pub(super) fn condition(&self, state: Vec<Value>, captures: Vec<Value>, mut memory: Values) -> Result<Frame> {
+        let plan = self.nested(0)?;
+        extend(&mut memory, &state, &plan);
+        extend(&mut memory, &captures, &plan);
+        Ok(Frame::over(plan, memory, Role::Condition { state, captures }))
     }
 
-    /// The next instruction is a loop: its next state.
-    pub(super) fn body(&self, mut state: Vec<Value>, captures: Vec<Value>) -> Result<Frame> {
-        state.extend_from_slice(&captures);
-        Ok(Frame::new(self.nested(1)?, state, Role::Body { captures }))
+    /// The next instruction is a loop: its next state. Values go to `memory`, which is empty.
+    pub(super) fn body(&self, state: Vec<Value>, captures: Vec<Value>, mut memory: Values) -> Result<Frame> {
+        let plan = self.nested(1)?;
+        memory.extend(state.into_iter().map(Some));
+        extend(&mut memory, &captures, &plan);
+        Ok(Frame::over(plan, memory, Role::Body { captures }))
     }
 
     /// The next instruction has branches: whether to take branch `number`, or that branch where no predicate is left.
@@ -157,4 +173,11 @@ impl Frame {
         let plan = step.and_then(|step| step.nested().get(number)).cloned();
         plan.ok_or_else(|| Error::invalid(self.op_name(), format!("has no program {number}")))
     }
+}
+
+/// Adds the next inputs of `plan`, those that it reads.
+fn extend(values: &mut Values, inputs: &[Value], plan: &Plan) {
+    let first = values.len();
+    let read = |(i, value): (usize, &Value)| plan.reads_input(first + i).then(|| value.clone());
+    values.extend(inputs.iter().enumerate().map(read));
 }

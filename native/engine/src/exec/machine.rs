@@ -98,13 +98,14 @@ impl Machine {
     /// Goes on after the program of the current frame, whose results these are. Answers them when it was the last.
     fn leave(&mut self, results: Vec<Value>) -> Result<Option<Vec<Value>>> {
         let Some(outer) = self.outer.last() else { return Ok(Some(results)) };
-        match self.current.take_role() {
+        let (role, memory) = self.current.end();
+        match role {
             Role::Condition { state, captures } if is_true(&results)? => {
                 check_stopped("while")?;
-                self.current = outer.body(state, captures)?;
+                self.current = outer.body(state, captures, memory)?;
             }
             Role::Condition { state, .. } => self.give_back(state),
-            Role::Body { captures } => self.current = outer.condition(results, captures)?,
+            Role::Body { captures } => self.current = outer.condition(results, captures, memory)?,
             Role::Predicate { number, operands } if is_true(&results)? => {
                 self.current = outer.branch(number, operands)?;
             }

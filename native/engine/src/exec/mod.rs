@@ -39,6 +39,7 @@ pub fn instruction(op: &Op, inputs: Vec<Value>, outputs: &[TensorType], device: 
             outputs,
             nested: &[],
             tape: None,
+            lends: false,
             #[cfg(feature = "gpu")]
             memo: None,
             device,

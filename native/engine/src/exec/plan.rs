@@ -22,6 +22,10 @@ struct Prepared {
     program: Program,
     steps: Vec<Step>,
     unused_inputs: Vec<usize>,
+    /// For each of the program's outputs: whether no later one is the same value.
+    last_output: Vec<bool>,
+    /// How many values there are.
+    values: usize,
 }
 
 /// What an instruction needs besides itself.
@@ -35,6 +39,8 @@ pub(super) struct Step {
     unused: Vec<usize>,
     nested: Vec<Plan>,
     tape: Option<Tape>,
+    /// Whether the result may share the operand's memory: see [`lends`].
+    lends: bool,
     /// The result of a constant, which is made once.
     constant: Option<Held>,
     #[cfg(feature = "gpu")]
@@ -49,7 +55,7 @@ impl Plan {
     /// As [`Program::check`].
     pub fn new(program: &Program) -> Result<Self> {
         program.check()?;
-        Ok(Self::checked(program.clone(), false))
+        Ok(Self::checked(program.clone(), false, usize::MAX))
     }
 
     /// Prepares `program` so that all of its values are kept to the end of a run, and none is written over.
@@ -59,21 +65,28 @@ impl Plan {
     /// As [`Program::check`].
     pub fn keeping(program: &Program) -> Result<Self> {
         program.check()?;
-        Ok(Self::checked(program.clone(), true))
+        Ok(Self::checked(program.clone(), true, usize::MAX))
     }
 
-    fn checked(program: Program, keeps: bool) -> Self {
+    /// The inputs from number `captures` on are those of a loop that stay the same.
+    fn checked(program: Program, keeps: bool, captures: usize) -> Self {
         let mut read_later = vec![keeps; program.value_types().len()];
+        let values = read_later.len();
+        let mut is_output = vec![false; values];
+        let mut last_output: Vec<bool> =
+            program.outputs.iter().rev().map(|&id| !std::mem::replace(&mut is_output[id], true)).collect();
+        last_output.reverse();
         program.outputs.iter().for_each(|&id| read_later[id] = true);
-        let mut first_output = read_later.len();
+        let mut first_output = values;
         let mut steps = Vec::with_capacity(program.instructions.len());
         for instruction in program.instructions.iter().rev() {
             first_output -= instruction.outputs.len();
             steps.push(Step::new(instruction, first_output, &mut read_later, keeps));
         }
         steps.reverse();
+        lends(&program, captures).into_iter().for_each(|number: usize| steps[number].lends = true);
         let unused_inputs = (0..program.inputs.len()).filter(|&id| !read_later[id]).collect();
-        Self(Arc::new(Prepared { program, steps, unused_inputs }))
+        Self(Arc::new(Prepared { program, steps, unused_inputs, last_output, values }))
     }
 
     /// The program as it was given.
@@ -122,9 +135,19 @@ impl Plan {
         &self.0.unused_inputs
     }
 
-    /// The program's results among all of its values.
-    pub(super) fn results(&self, values: &[Option<Value>]) -> Result<Vec<Value>> {
-        self.program().outputs.iter().map(|&id| values[id].clone().ok_or_else(|| lost(id))).collect()
+    /// Whether somebody reads the input with this number.
+    pub(super) fn reads_input(&self, id: usize) -> bool {
+        self.0.unused_inputs.binary_search(&id).is_err()
+    }
+
+    /// How many values there are, inputs and results.
+    pub(super) fn values(&self) -> usize {
+        self.0.values
+    }
+
+    /// The program's results among all of its values, at the end.
+    pub(super) fn results(&self, values: &mut [Option<Value>]) -> Result<Vec<Value>> {
+        taken(values, &self.program().outputs, &self.0.last_output)
     }
 
     pub(super) fn check_inputs(&self, inputs: &[Value]) -> Result<()> {
@@ -155,6 +178,7 @@ impl Step {
             unused,
             nested,
             tape,
+            lends: false,
             constant: constant(instruction),
             #[cfg(feature = "gpu")]
             memo: Default::default(),
@@ -177,6 +201,11 @@ impl Step {
         &self.memo
     }
 
+    /// Whether the result may share the operand's memory.
+    pub(super) fn lends(&self) -> bool {
+        self.lends
+    }
+
     /// Prepared forms of the programs inside the instruction.
     pub(super) fn nested(&self) -> &[Plan] {
         &self.nested
@@ -191,11 +220,7 @@ impl Step {
     /// The instruction's operands among all values, which lose those that nobody reads later.
     pub(super) fn operands(&self, instruction: &Instruction, values: &mut [Option<Value>]) -> Result<Vec<Value>> {
         debug_assert_eq!(self.first_output, values.len());
-        let read = |(&id, &last): (&usize, &bool)| {
-            let value = if last { values[id].take() } else { values[id].clone() };
-            value.ok_or_else(|| lost(id))
-        };
-        instruction.inputs.iter().zip(&self.last_use).map(read).collect()
+        taken(values, &instruction.inputs, &self.last_use)
     }
 }
 
@@ -204,11 +229,42 @@ fn prepared(instruction: &Instruction, keeps: bool) -> (Vec<Plan>, Option<Tape>)
     if let Some(Serial { step, looped }) = Serial::new(instruction) {
         let (setup, tape) = looped.map(|looped| (looped.setup, looped.tape)).unzip();
         let programs = [step].into_iter().chain(setup);
-        return (programs.map(|program| Plan::checked(program, false)).collect(), tape);
+        return (programs.map(|program| Plan::checked(program, false, usize::MAX)).collect(), tape);
     }
-    let nested = instruction.op.nested().into_iter().map(|nested| Plan::checked(nested.clone(), keeps)).collect();
+    let captures = if let Op::While(_) = &instruction.op { instruction.outputs.len() } else { usize::MAX };
+    let nested = instruction.op.nested().into_iter();
+    let nested = nested.map(|nested| Plan::checked(nested.clone(), keeps, captures)).collect();
     let tape = if let Op::Fused(attrs) = &instruction.op { fused::compile(attrs) } else { None };
     (nested, tape)
+}
+
+/// The slices of what a loop captures that regions and products alone read. They need no copy, though they are small parts: the
+/// loop holds all of that memory anyway, nobody writes to it, and the slices do not outlive an iteration.
+fn lends(program: &Program, captures: usize) -> Vec<usize> {
+    let mut next = program.inputs.len();
+    let captured = captures..next;
+    if captured.is_empty() {
+        return vec![];
+    }
+    let mut slices = vec![];
+    // The number of the slice whose elements each value is.
+    let mut of: Vec<Option<usize>> = vec![None; program.value_types().len()];
+    let mut kept: Vec<usize> = vec![];
+    for (number, instruction) in program.instructions.iter().enumerate() {
+        match (&instruction.op, &instruction.inputs[..]) {
+            (Op::DynamicSlice(_), &[sequence, ..]) if captured.contains(&sequence) => {
+                of[next] = Some(number);
+                slices.push(number);
+            }
+            (Op::Reshape, &[x]) => of[next] = of[x],
+            (Op::Fused(_) | Op::Dot(_), _) => (),
+            _ => kept.extend(instruction.inputs.iter().filter_map(|&id| of[id])),
+        }
+        next += instruction.outputs.len();
+    }
+    kept.extend(program.outputs.iter().filter_map(|&id| of[id]));
+    slices.retain(|slice| !kept.contains(slice));
+    slices
 }
 
 /// The result of a constant.
@@ -216,6 +272,16 @@ fn constant(instruction: &Instruction) -> Option<Held> {
     let (Op::Constant(_), [out]) = (&instruction.op, &instruction.outputs[..]) else { return None };
     let results = super::instruction(&instruction.op, vec![], std::slice::from_ref(out), &Device::Cpu);
     results.ok().map(Held::new)
+}
+
+/// The values with these ids, which are not kept where this is the last that is wanted of them.
+fn taken(values: &mut [Option<Value>], ids: &[usize], last: &[bool]) -> Result<Vec<Value>> {
+    let mut taken = Vec::with_capacity(ids.len());
+    for (&id, &last) in ids.iter().zip(last) {
+        let value = if last { values[id].take() } else { values[id].clone() };
+        taken.push(value.ok_or_else(|| lost(id))?);
+    }
+    Ok(taken)
 }
 
 fn lost(id: usize) -> Error {

@@ -157,6 +157,7 @@ fn created(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         nested: &[],
         tape: None,
         memo: None,
+        lends: false,
         device: &Device::Cpu,
     };
     let results = crate::ops::run(call)?;

@@ -62,6 +62,8 @@ pub struct Call<'a> {
     /// The kernel of a GPU, where it is kept.
     #[cfg(feature = "gpu")]
     pub(crate) memo: Option<&'a crate::gpu::Memo>,
+    /// Whether a small slice may share its operand's memory.
+    pub(crate) lends: bool,
     /// Where results are made.
     pub device: &'a Device,
 }

@@ -9,8 +9,8 @@ use burn_dispatch::{Dispatch, DispatchTensor};
 
 use crate::error::Result;
 use crate::ops::promote::joint_shape;
-use crate::ops::{broadcast_to, cast, unary};
-use crate::program::Unary;
+use crate::ops::{binary, broadcast_to, cast, unary};
+use crate::program::{Binary, Unary};
 use crate::types::Type;
 use crate::value::{BOOL, Value};
 
@@ -82,8 +82,10 @@ impl Real {
     }
 
     /// This to the power of `other`.
-    pub(super) fn pow(self, other: Self) -> Self {
-        self.zip(other, Dispatch::float_powf)
+    pub(super) fn pow(self, other: Self) -> Result<Self> {
+        let (base, exponent) = joint(self, other);
+        let ty = base.0.ty();
+        binary::compute(Binary::Pow, base.0, exponent.0, &ty).map(Self)
     }
 
     /// This broadcast to the shape and cast to the type of `other`.

@@ -112,6 +112,9 @@ fn join(call: Call<'_>, parts: Vec<Value>, axis: usize) -> Result<Value> {
 
 /// `value` repeated to `shape`, its axes aligned with the last ones, as NumPy broadcasts.
 pub fn broadcast_to(value: Value, shape: &[usize]) -> Value {
+    if value.has_shape(shape) {
+        return value;
+    }
     let mut line = vec![1; shape.len() - value.rank()];
     line.extend(value.shape());
     value.reshape(&line).expand(shape)

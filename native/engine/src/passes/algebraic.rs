@@ -3,7 +3,7 @@
 use super::writer::{Writer, rewrite};
 use crate::program::{Binary, Instruction, Op, Program, Unary};
 use crate::scalar;
-use crate::types::Type;
+use crate::types::{TensorType, Type};
 
 /// The program with shorter operations in place of longer ones.
 pub(super) fn simplify(program: &Program) -> Program {
@@ -27,8 +27,21 @@ fn simpler(writer: &mut Writer, instruction: &Instruction) -> Option<usize> {
             (*writer.ty(kept) == *out).then_some(kept)
         }
         (Op::Select, &[_, on_true, on_false]) if on_true == on_false && *writer.ty(on_true) == *out => Some(on_true),
+        (Op::Select, &[which, on_true, on_false]) => {
+            let chosen = if number(writer, which)? == 0.0 { on_false } else { on_true };
+            whole(writer, chosen, out)
+        }
         _ => None,
     }
+}
+
+/// A value of this type that holds what the operand repeats, where the type is the operand's or that is a constant.
+fn whole(writer: &mut Writer, operand: usize, out: &TensorType) -> Option<usize> {
+    if *writer.ty(operand) == *out {
+        return Some(operand);
+    }
+    let constant = writer.constant(operand).filter(|_| writer.ty(operand).dtype == out.dtype)?.clone();
+    Some(writer.one(Op::Constant(constant), vec![], out))
 }
 
 /// What a function that undoes itself was applied to before.

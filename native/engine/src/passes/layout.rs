@@ -1,5 +1,7 @@
-//! Changes of shape and order folded into each other and into the operations that read them.
+//! Changes of shape and order folded into each other and into the operations that read them, and parts into what they are
+//! parts of.
 
+use super::parts;
 use super::writer::{Writer, rewrite};
 use crate::program::{Axes, Dot, Instruction, Iota, Op, Program, Reduce};
 use crate::types::TensorType;
@@ -18,6 +20,8 @@ fn folded(writer: &mut Writer, instruction: &Instruction) -> Option<usize> {
         (Op::Iota(attrs), []) => iota(writer, attrs, out),
         (Op::Dot(attrs), &[left, right]) => dot(writer, attrs, left, right, out),
         (Op::Reduce(attrs), &[x]) => reduce(writer, attrs, x, out),
+        (Op::Slice(attrs), &[x]) => parts::slice(writer, attrs, x, out),
+        (Op::Pad(attrs), &[x, _]) => parts::pad(writer, attrs, x, out),
         _ => None,
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod dead;
 mod fusion;
 pub(crate) mod hoisting;
 mod layout;
+mod parts;
 pub mod patterns;
 mod products;
 mod rows;

@@ -56,9 +56,8 @@ fn roots_are_the_nearest_numbers() {
     let mut x = numbers([1, 255], false, 4);
     let ends = [0.0, -0.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN_POSITIVE];
     x[..ends.len()].copy_from_slice(&ends);
-    for i in 1000..20_000 {
-        x[i] = (i * i) as f32;
-    }
+    let squares = x.iter_mut().enumerate().skip(1000).take(19_000);
+    squares.for_each(|(i, x)| *x = (i * i) as f32);
     let inputs = [singles(&[LEN], &x)];
     let root = gpu.one(&Op::Unary(Unary::Sqrt), &inputs, TensorType::new(Type::F32, [LEN]));
     check(super::floats(&root), x.iter().map(|x| x.sqrt()));

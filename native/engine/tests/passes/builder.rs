@@ -23,6 +23,14 @@ impl Builder {
         self.types.len() - 1
     }
 
+    /// An operation of several results; answers the id of the first.
+    pub(crate) fn all(&mut self, op: Op, inputs: &[usize], outputs: &[TensorType]) -> usize {
+        let first = self.types.len();
+        self.types.extend_from_slice(outputs);
+        self.program.instructions.push(Instruction { op, inputs: inputs.to_vec(), outputs: outputs.to_vec() });
+        first
+    }
+
     pub(crate) fn constant(&mut self, dtype: Type, number: f64) -> usize {
         let bytes = scalar::from_f64(dtype, number);
         self.emit(Op::Constant(Constant { bytes }), &[], ty(dtype, &[]))

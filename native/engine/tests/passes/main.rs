@@ -12,6 +12,7 @@ mod forms;
 mod functions;
 mod fusion;
 mod large;
+mod parts;
 mod patterns;
 mod recurrent;
 mod rows;

@@ -108,6 +108,41 @@ fn sums_of_columns_are_one_of_longer_columns() {
     same(&program, &values(&[&[4, 8], &[4, 8], &[4, 8], &[4, 8]]));
 }
 
+/// The gradients of the matrices and the biases of two gates over four steps on the way back, where the inputs of the steps are
+/// parts of a sequence.
+fn gradients() -> Program {
+    let mut b = Builder::new(&[vec![ty(F64, &[4, 4, 16])], vec![ty(F64, &[4, 16]); 8]].concat());
+    let mut sums: [Option<usize>; 4] = [None; 4];
+    for step in (0..4).rev() {
+        let cut = Op::Slice(Slice { starts: vec![0, step, 0], lengths: vec![4, 1, 16], strides: vec![1; 3] });
+        let x = b.emit(cut, &[0], ty(F64, &[4, 1, 16]));
+        let x = b.reshape(x, &[4, 16]);
+        for gate in 0..2 {
+            // Inputs that come later are of earlier steps.
+            let change = 1 + 2 * (3 - step) + gate;
+            let product = b.emit(dot(0, 0), &[x, change], ty(F64, &[16, 16]));
+            let sum = b.reduce(Fold::Sum, change, &[0], false);
+            for (place, part) in [(gate, product), (2 + gate, sum)] {
+                let sum = &mut sums[place];
+                *sum = Some(sum.map_or(part, |sum| b.binary(Binary::Add, sum, part)));
+            }
+        }
+    }
+    let twice = b.binary(Binary::Add, sums[0].unwrap(), sums[0].unwrap());
+    b.finish(&[sums[1].unwrap(), sums[2].unwrap(), sums[3].unwrap(), twice])
+}
+
+#[test]
+fn gradients_of_all_matrices_of_a_layer_are_one_product_with_its_sequence() {
+    let text = after("products", &gradients());
+    assert!(text.contains("f64[16,32] = dot("), "{text}");
+    assert!(text.contains("f64[32] = sum("), "{text}");
+    // The changes are brought together, and the sequence lies there.
+    let counts = ["dot", "sum", "concatenate", "slice"].map(|op| count(&text, op));
+    assert_eq!(counts, [1, 1, 1, 4], "{text}");
+    same(&gradients(), &values(&[vec![&[4, 4, 16][..]], vec![&[4, 16][..]; 8]].concat()));
+}
+
 /// `h = h * x[.., i] w` from ones on for `i` below `rounds`, where the axis of steps is the first or the second one.
 fn sequence(axis: usize, rounds: f64) -> Program {
     let shape = if axis == 0 { [5, 2, 3] } else { [2, 5, 3] };
@@ -148,6 +183,39 @@ fn a_sequence_is_multiplied_before_the_loop() {
         for rounds in [0.0, 3.0, 5.0, 7.0] {
             same(&sequence(axis, rounds), &inputs);
         }
+    }
+}
+
+/// As the way back through a recurrent layer: what the gates say about the state before is added up.
+#[test]
+fn sums_of_products_in_a_loop_are_one_product() {
+    let matrix = ty(F64, &[4, 4]);
+    let types = [vec![ty(Type::S32, &[]), ty(F64, &[2, 4])], vec![matrix; 4]].concat();
+    let mut condition = Builder::new(&types);
+    let bound = condition.constant(Type::S32, 3.0);
+    let less = condition.emit(Op::Binary(Binary::Less), &[0, bound], ty(Type::U8, &[]));
+    let mut body = Builder::new(&types);
+    let one = body.constant(Type::S32, 1.0);
+    let gates = [Unary::Tanh, Unary::Sin, Unary::Cos, Unary::Sigmoid].map(|function| body.unary(function, 1));
+    let products: Vec<usize> =
+        gates.iter().zip(2..).map(|(&gate, w)| body.emit(dot(1, 1), &[gate, w], ty(F64, &[2, 4]))).collect();
+    let sum = products.into_iter().reduce(|sum, product| body.binary(Binary::Add, sum, product)).unwrap_or(1);
+    let next = body.binary(Binary::Add, 0, one);
+    let attrs = While { condition: condition.finish(&[less]), body: body.finish(&[next, sum, 2, 3, 4, 5]) };
+    let mut b = Builder::new(&types[1..]);
+    let start = b.constant(Type::S32, 0.0);
+    let first = b.all(Op::While(attrs), &[start, 0, 1, 2, 3, 4], &types);
+    let program = b.finish(&[first + 1]);
+    let text = after("products", &program);
+    assert!(count(&text, "dot") == 1 && text.contains("f64[2,16] = concatenate("), "{text}");
+    let small = |(seed, shape): (u64, [usize; 2])| {
+        let numbers: Vec<f64> = noise(seed, shape[0] * shape[1], 8).iter().map(|n| n / 32.0).collect();
+        tensor(F64, &shape, &numbers)
+    };
+    let inputs: Vec<Value> = (1..).zip([[2, 4], [4, 4], [4, 4], [4, 4], [4, 4]]).map(small).collect();
+    let (plain, fast) = (run(&program, &inputs), run(&optimised(&program, &[]), &inputs));
+    for (plain, fast) in numbers(&plain[0]).iter().zip(numbers(&fast[0])) {
+        assert!((plain - fast).abs() <= 1e-12 * plain.abs().max(1.0), "{plain} is {fast}");
     }
 }
 

@@ -155,6 +155,15 @@ fn counters_may_start_anywhere_and_go_in_steps_up_or_down() {
     }
 }
 
+/// A round that counts, and makes `x = tanh(x * w)`.
+fn tanh_of_product(types: &[TensorType]) -> Build {
+    let mut body = Build::new(types);
+    let next = body.with(Binary::Add, 0, 1.0);
+    let product = body.binary(Binary::Multiply, 1, 2);
+    let result = body.tanh(product);
+    body.done(&[next, result])
+}
+
 /// `x = tanh(x * w)` for at most 20 rounds, while the sum of the squares is above 0.8.
 #[test]
 fn a_loop_may_end_before_it_must() {
@@ -164,13 +173,9 @@ fn a_loop_may_end_before_it_must() {
     let total = condition.one(sum(), &[squares], F64, &[]);
     let [large, few] = [condition.with(Binary::Greater, total, 0.8), condition.with(Binary::Less, 0, 20.0)];
     let both = condition.binary(Binary::LogicalAnd, large, few);
-    let mut body = Build::new(&types);
-    let next = body.with(Binary::Add, 0, 1.0);
-    let product = body.binary(Binary::Multiply, 1, 2);
-    let result = body.tanh(product);
     let mut b = Build::new(&types[1..]);
     let i = b.number(Type::S32, 0.0);
-    let first = b.repeat(&[i, 0, 1], 2, condition.done(&[both]), body.done(&[next, result]));
+    let first = b.repeat(&[i, 0, 1], 2, condition.done(&[both]), tanh_of_product(&types));
     let loss = b.one(sum(), &[first + 1], F64, &[]);
     let pass = pass(b.done(&[loss, first]), 2, &[tensor(F64, &[2], &X), tensor(F64, &[2], &W)]);
     assert_program(&pass);
@@ -187,13 +192,9 @@ fn a_loop_without_a_known_end_is_followed_by_the_tape() {
     let types = [ty(Type::S32, &[]), ty(F64, &[2]), ty(F64, &[2]), ty(Type::S32, &[])];
     let mut condition = Build::new(&types);
     let less = condition.binary(Binary::Less, 0, 3);
-    let mut body = Build::new(&types);
-    let next = body.with(Binary::Add, 0, 1.0);
-    let product = body.binary(Binary::Multiply, 1, 2);
-    let result = body.tanh(product);
     let mut b = Build::new(&types[1..]);
     let i = b.number(Type::S32, 0.0);
-    let first = b.repeat(&[i, 0, 1, 2], 2, condition.done(&[less]), body.done(&[next, result]));
+    let first = b.repeat(&[i, 0, 1, 2], 2, condition.done(&[less]), tanh_of_product(&types));
     let loss = b.one(sum(), &[first + 1], F64, &[]);
     let rounds = tensor(Type::S32, &[], &[5.0]);
     let pass = pass(b.done(&[loss]), 2, &[tensor(F64, &[2], &X), tensor(F64, &[2], &W), rounds]);

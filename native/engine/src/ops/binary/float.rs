@@ -117,7 +117,7 @@ fn for_left(op: Binary, a: Real, b: Real, y: Real, g: Real) -> Result<Real> {
         Binary::Multiply => g * b,
         Binary::Pow => {
             let exponent = (b.clone() - 1.0).replace(b.compare_number(Test::Equal, 0.0), 1.0);
-            g * (b * a.pow(exponent))
+            g * (b * a.pow(exponent)?)
         }
         Binary::Remainder => g,
         _ => return Err(no_gradient(op)),

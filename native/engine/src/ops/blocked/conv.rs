@@ -24,6 +24,7 @@ pub(super) fn run(
         outputs,
         nested: &[],
         tape: None,
+        lends: false,
         #[cfg(feature = "gpu")]
         memo: None,
         device: call.device,

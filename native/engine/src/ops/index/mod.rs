@@ -32,7 +32,7 @@ pub(super) fn dynamic_slice(attrs: &DynamicSlice, mut call: Call<'_>) -> Result<
     let whole = value.len();
     let slice = cut(&call, value, &starts, &attrs.lengths, &attrs.strides)?;
     // One that holds the memory of a long sequence would have a loop copy all of it where it writes to it.
-    Ok(if slice.len() <= whole / SMALL { slice.contiguous() } else { slice })
+    Ok(if slice.len() <= whole / SMALL && !call.lends { slice.contiguous() } else { slice })
 }
 
 /// Operands: tensor, slice, then one start for each axis, which is clamped so that the slice fits.

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod clusters;
+mod late;
 mod paths;
 mod region;
 
@@ -19,7 +20,8 @@ use crate::program::Program;
 
 /// The program with regions as single operations.
 pub(super) fn fuse(program: &Program) -> Program {
-    let clusters = Clusters::find(program);
+    let mut clusters = Clusters::find(program);
+    clusters.move_late();
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<Option<usize>> = (0..program.inputs.len()).map(Some).collect();
     ids.resize(program.value_types().len(), None);

@@ -7,6 +7,7 @@
 mod columns;
 mod rows;
 mod sums;
+mod wide;
 
 use super::hoisting::is_invariant;
 use super::writer::Writer;
@@ -25,13 +26,15 @@ pub(super) fn merge(program: &Program) -> Program {
     let program = cse::share(&dead::remove(program));
     let program = cse::share(&columns::join(&program, &|_| false));
     let program = cse::share(&rows::join(&program));
-    let mut program = dead::remove(&cse::share(&sums::join(&dead::remove(&program))));
+    let program = dead::remove(&cse::share(&sums::join(&dead::remove(&program), &|_| false)));
+    let mut program = dead::remove(&cse::share(&wide::join(&program)));
     for instruction in &mut program.instructions {
         let state = instruction.outputs.len();
         if let Op::While(attrs) = &mut instruction.op {
             // What stays is brought side by side once.
             let stays = |id: usize| id < attrs.body.inputs.len() && is_invariant(&attrs.body, id, state);
-            attrs.body = dead::remove(&cse::share(&columns::join(&attrs.body, &stays)));
+            let columns = dead::remove(&cse::share(&columns::join(&attrs.body, &stays)));
+            attrs.body = dead::remove(&cse::share(&sums::join(&columns, &stays)));
         }
     }
     program

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::super::writer::Writer;
+use super::super::writer::{Writer, reads};
 use super::axes::{self, Place};
 use super::{block, block_rows, is_product};
 use crate::program::{Instruction, Op, Program, Rows};
-use crate::types::TensorType;
+use crate::types::{TensorType, Type};
 
 /// Fewest products that wait for one another.
 const LONGEST: usize = 8;
@@ -122,6 +122,7 @@ struct Parts<'a> {
     makers: Vec<Option<&'a Instruction>>,
     /// Whether what is no part of the chain reads a value.
     is_read: Vec<bool>,
+    reads: Vec<usize>,
     writer: Writer,
     ids: Vec<usize>,
 }
@@ -142,6 +143,7 @@ impl<'a> Parts<'a> {
             types: program.value_types(),
             makers: program.inputs.iter().map(|_| None).chain(made).collect(),
             is_read,
+            reads: reads(program),
             writer: Writer::new(&program.inputs),
             ids: (0..chain.at.len()).collect(),
             program,
@@ -226,7 +228,12 @@ impl Body {
         if let Some(&entry) = self.known.get(&key) {
             return entry;
         }
-        let cheap = parts.makers[id].filter(|made| matches!(made.op, Op::Constant(_) | Op::Broadcast(_)));
+        // So is what a step alone reads of what was computed for all steps, such as its bias: there it is a part of a region.
+        let own = |op: &Op| matches!(op, Op::Binary(_)) && place.is_some() && parts.reads[id] == 1;
+        let cheap = parts.makers[id].filter(|made| match &made.op {
+            Op::Constant(_) | Op::Broadcast(_) => true,
+            op => own(op) && matches!(made.outputs[0].dtype, Type::F32 | Type::F64),
+        });
         if let Some(made) = cheap.filter(|_| parts.chain.at[id] == At::Before) {
             let places = match place {
                 Some(axis) => axes::operands(made, &parts.types, axis).unwrap_or_default(),

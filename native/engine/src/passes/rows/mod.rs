@@ -7,6 +7,7 @@ mod block;
 mod chain;
 mod places;
 
+use super::dead;
 use super::hoisting::is_invariant;
 use super::writer::Writer;
 use crate::program::{Instruction, Op, Program, Rows, While};
@@ -30,7 +31,7 @@ const WORTH: usize = 64 * 1024;
 
 /// The program with its loops, and with chains of products, cut in blocks of rows.
 pub(super) fn cut(program: &Program) -> Program {
-    chain::join(&loops(program))
+    dead::remove(&chain::join(&loops(program)))
 }
 
 fn loops(program: &Program) -> Program {

@@ -1,0 +1,89 @@
+//! Parts of what was put together from parts: the parts themselves.
+
+use super::writer::Writer;
+use crate::program::{Axis, Instruction, Op, Pad, Slice};
+use crate::scalar;
+use crate::types::TensorType;
+
+/// A slice of neighbours as what it was before it became a part of a larger tensor.
+pub(super) fn slice(writer: &mut Writer, attrs: &Slice, x: usize, out: &TensorType) -> Option<usize> {
+    if attrs.strides.iter().any(|&stride| stride != 1) {
+        return None;
+    }
+    let Instruction { op, inputs, .. } = writer.maker(x)?;
+    let (part, starts) = match op {
+        Op::Constant(constant) => {
+            let constant = constant.clone();
+            return Some(writer.one(Op::Constant(constant), vec![], out));
+        }
+        Op::Stack(Axis { axis }) => {
+            let part = of_stack(writer, attrs, *axis, inputs, out)?;
+            return Some(writer.one(Op::Reshape, vec![part], out));
+        }
+        Op::Concatenate(Axis { axis }) => of_joined(writer, attrs, *axis, inputs)?,
+        Op::PutSlice => of_written(writer, attrs, inputs)?,
+        _ => return None,
+    };
+    cut(writer, attrs, starts, part, out)
+}
+
+/// What a pad of no width is put around.
+pub(super) fn pad(writer: &Writer, attrs: &Pad, x: usize, out: &TensorType) -> Option<usize> {
+    (attrs.config.iter().all(|width| *width == [0, 0, 0]) && *writer.ty(x) == *out).then_some(x)
+}
+
+fn of_stack(writer: &Writer, attrs: &Slice, axis: usize, parts: &[usize], out: &TensorType) -> Option<usize> {
+    let part = *parts.get(attrs.starts[axis]).filter(|_| attrs.lengths[axis] == 1)?;
+    let others = [&attrs.lengths[..axis], &attrs.lengths[axis + 1..]].concat();
+    (writer.ty(part).shape == others && writer.ty(part).dtype == out.dtype).then_some(part)
+}
+
+/// The part that holds a slice, and where the slice starts in it.
+fn of_joined(writer: &Writer, attrs: &Slice, axis: usize, parts: &[usize]) -> Option<(usize, Vec<usize>)> {
+    let mut starts = attrs.starts.clone();
+    for &part in parts {
+        let length = writer.ty(part).shape[axis];
+        if starts[axis] < length {
+            return (starts[axis] + attrs.lengths[axis] <= length).then_some((part, starts));
+        }
+        starts[axis] -= length;
+    }
+    None
+}
+
+/// For a slice of a tensor with a part written over, at places that are known: that part, or what is around it, and where the
+/// slice starts there.
+fn of_written(writer: &Writer, attrs: &Slice, inputs: &[usize]) -> Option<(usize, Vec<usize>)> {
+    let (&[base, part], places) = inputs.split_first_chunk::<2>()?;
+    let lengths = &writer.ty(part).shape;
+    let mut starts = vec![];
+    for (axis, &place) in places.iter().enumerate() {
+        let place = scalar::to_i128(writer.ty(place).dtype, &writer.constant(place)?.bytes)?;
+        let room = writer.ty(base).shape[axis].checked_sub(lengths[axis])?;
+        starts.push(usize::try_from(place.clamp(0, room as i128)).ok()?);
+    }
+    let end = |axis: usize| attrs.starts[axis] + attrs.lengths[axis];
+    let is_beside = |axis: usize| end(axis) <= starts[axis] || attrs.starts[axis] >= starts[axis] + lengths[axis];
+    let is_inside = |axis: usize| attrs.starts[axis] >= starts[axis] && end(axis) <= starts[axis] + lengths[axis];
+    let axes = 0..starts.len();
+    if axes.clone().any(is_beside) {
+        return Some((base, attrs.starts.clone()));
+    }
+    let from = axes.clone().map(|axis| attrs.starts[axis].saturating_sub(starts[axis])).collect();
+    axes.clone().all(is_inside).then_some((part, from))
+}
+
+/// The slice of a value that starts there, itself where that is all of it.
+fn cut(writer: &mut Writer, attrs: &Slice, starts: Vec<usize>, x: usize, out: &TensorType) -> Option<usize> {
+    if writer.ty(x).dtype != out.dtype {
+        return None;
+    }
+    if writer.ty(x).shape == attrs.lengths {
+        return Some(x);
+    }
+    let attrs = Slice { starts, ..attrs.clone() };
+    match slice(writer, &attrs, x, out) {
+        Some(found) => Some(found),
+        None => Some(writer.one(Op::Slice(attrs), vec![x], out)),
+    }
+}
