@@ -96,8 +96,8 @@ defmodule ExBurn.Training.GradientCheckpointingTest do
     # Both programs are made before anything is measured.
     for way <- [false, true], do: peak(model, data, way)
     [part, all] = for way <- [true, false], do: peak(model, data, way) - before
-    # 60 layers with two tensors of 2 MB each.
-    assert all > 150_000
+    # 60 layers with a tensor of 2 MB each: slopes are computed from these.
+    assert all > 100_000
     assert part < all / 2, "#{part} kB of #{all} kB"
   end
 
