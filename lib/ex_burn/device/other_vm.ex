@@ -19,8 +19,8 @@ defmodule ExBurn.Device.OtherVM do
   end
 
   @doc """
-  Its environment: what differs from that of this VM. Flags of Erlang are meant for this VM, and with its name another one could not start; nobody reads its crash
-  dump.
+  Its environment: what differs from that of this VM. Flags of Erlang are meant for this VM, and with its name another one could
+  not start; nobody reads its crash dump.
   """
   @spec environment() :: [{String.t(), String.t() | nil}]
   def environment do
