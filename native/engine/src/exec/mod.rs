@@ -33,17 +33,7 @@ use crate::value::Value;
 /// As the operation says; an operation with programs inside is checked first, as [`Program::check`] does.
 pub fn instruction(op: &Op, inputs: Vec<Value>, outputs: &[TensorType], device: &Device) -> Result<Vec<Value>> {
     if op.nested().is_empty() {
-        return ops::run(Call {
-            op,
-            inputs,
-            outputs,
-            nested: &[],
-            tape: None,
-            lends: false,
-            #[cfg(feature = "gpu")]
-            memo: None,
-            device,
-        });
+        return ops::run(Call::plain(op, inputs, outputs, device));
     }
     let ids: Vec<usize> = (0..inputs.len()).collect();
     let results = (inputs.len()..inputs.len() + outputs.len()).collect();

@@ -132,7 +132,7 @@ impl<'a> Attention<'a> {
     }
 
     fn step<'b>(&'b self, op: &'b Op, inputs: Vec<Value>, outputs: &'b [TensorType]) -> Call<'b> {
-        Call { op, inputs, outputs, nested: &[], tape: None, lends: false, memo: None, device: self.call.device }
+        Call::plain(op, inputs, outputs, self.call.device)
     }
 
     /// The region of a block of scores.

@@ -23,16 +23,7 @@ pub(super) fn run(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>
     }
     let Some(after) = after(region, fused, plan.program().inputs.len(), call) else { return Ok(None) };
     let inputs = dot.inputs.iter().map(|&id| call.inputs[id].clone()).collect();
-    let inner = Call {
-        op: &dot.op,
-        inputs,
-        outputs: &dot.outputs,
-        nested: &[],
-        tape: None,
-        lends: false,
-        memo: None,
-        device: call.device,
-    };
+    let inner = Call::plain(&dot.op, inputs, &dot.outputs, call.device);
     let product = product::then(attrs, &inner, after, adapter)?;
     Ok(product
         .and_then(|value| super::transfer::reshaped(&value, Type::F32, &call.outputs[0].shape))

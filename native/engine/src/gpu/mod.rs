@@ -150,16 +150,7 @@ fn created(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         let work = Work { adapter, shape: out.shape.clone(), operands: vec![], steps, results, types: call.outputs };
         return work.run().map(Some);
     }
-    let call = Call {
-        op: call.op,
-        inputs: vec![],
-        outputs: call.outputs,
-        nested: &[],
-        tape: None,
-        memo: None,
-        lends: false,
-        device: &Device::Cpu,
-    };
+    let call = Call::plain(call.op, vec![], call.outputs, &Device::Cpu);
     let results = crate::ops::run(call)?;
     results.into_iter().map(|value| upload(value, adapter)).collect::<Result<_>>().map(Some)
 }

@@ -75,7 +75,6 @@ fn product(call: &Call<'_>, adapter: Adapter) -> Result<Option<[Value; 2]>> {
 /// An operation of real numbers with a result of the call's shape.
 fn real(op: &Op, call: &Call<'_>, inputs: Vec<Value>, adapter: Adapter) -> Result<Option<Value>> {
     let outputs = [TensorType::new(Type::F32, call.out()?.shape.clone())];
-    let mut own =
-        Call { op, inputs, outputs: &outputs, nested: &[], tape: None, lends: false, memo: None, device: call.device };
+    let mut own = Call::plain(op, inputs, &outputs, call.device);
     Ok(native(&mut own, adapter)?.and_then(|mut results| results.pop()))
 }

@@ -68,6 +68,23 @@ pub struct Call<'a> {
     pub device: &'a Device,
 }
 
+impl<'a> Call<'a> {
+    /// An operation without programs inside, of which nothing has been made ready.
+    pub(crate) fn plain(op: &'a Op, inputs: Vec<Value>, outputs: &'a [TensorType], device: &'a Device) -> Self {
+        Self {
+            op,
+            inputs,
+            outputs,
+            nested: &[],
+            tape: None,
+            lends: false,
+            #[cfg(feature = "gpu")]
+            memo: None,
+            device,
+        }
+    }
+}
+
 impl Call<'_> {
     /// The operands, when there are `N` of them.
     ///

@@ -87,6 +87,25 @@ pub(super) fn rewrite(program: &Program, replace: fn(&mut Writer, &Instruction) 
     writer.finish(program.outputs.iter().map(|&id| ids[id]).collect())
 }
 
+/// The number of the instruction that makes each value; `None` for inputs.
+pub(crate) fn makers(program: &Program) -> Vec<Option<usize>> {
+    let mut makers = vec![None; program.inputs.len()];
+    for (i, instruction) in program.instructions.iter().enumerate() {
+        makers.extend(instruction.outputs.iter().map(|_| Some(i)));
+    }
+    makers
+}
+
+/// The id of the first result of each instruction.
+pub(crate) fn results(program: &Program) -> Vec<usize> {
+    let mut next = program.inputs.len();
+    let first = |instruction: &Instruction| {
+        next += instruction.outputs.len();
+        next - instruction.outputs.len()
+    };
+    program.instructions.iter().map(first).collect()
+}
+
 /// How often each value is read, by instructions or as a result.
 pub(crate) fn reads(program: &Program) -> Vec<usize> {
     let mut reads = vec![0; program.value_types().len()];

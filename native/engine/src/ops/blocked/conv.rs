@@ -18,17 +18,7 @@ pub(super) fn run(
 ) -> Result<Option<Vec<Value>>> {
     let region = parts.region.0;
     let (op, outputs) = (&before.op, &before.outputs[..]);
-    let own = Call {
-        op,
-        inputs: vec![],
-        outputs,
-        nested: &[],
-        tape: None,
-        lends: false,
-        #[cfg(feature = "gpu")]
-        memo: None,
-        device: call.device,
-    };
+    let own = Call::plain(op, vec![], outputs, call.device);
     let Some([input, kernel]) = parts.read(call, before) else { return Ok(None) };
     let (geometry, back) = geometry(conv, &own, &input, &kernel)?;
     if before.outputs[0].shape != region.shape {

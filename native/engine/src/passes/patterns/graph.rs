@@ -1,5 +1,6 @@
 //! A program to be looked at: who makes and who reads each value.
 
+use crate::passes::writer::{makers, results};
 use crate::program::{Binary, Fold, Instruction, Op, Program, Unary};
 use crate::scalar;
 use crate::types::TensorType;
@@ -20,12 +21,7 @@ pub(super) struct Graph<'a> {
 /// Methods that answer operands answer what these were before casts and changes of shape.
 impl<'a> Graph<'a> {
     pub(super) fn new(program: &'a Program) -> Self {
-        let mut makers = vec![None; program.inputs.len()];
-        let mut results = Vec::new();
-        for (i, instruction) in program.instructions.iter().enumerate() {
-            results.push(makers.len());
-            makers.extend(instruction.outputs.iter().map(|_| Some(i)));
-        }
+        let (makers, results) = (makers(program), results(program));
         let (mut readers, mut is_output) = (vec![vec![]; makers.len()], vec![false; makers.len()]);
         for (i, instruction) in program.instructions.iter().enumerate() {
             instruction.inputs.iter().for_each(|&id| readers[id].push(i));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{FEWEST, Product, concatenate, copy};
-use crate::passes::writer::Writer;
+use crate::passes::writer::{Writer, makers};
 use crate::program::{Instruction, Op, Program, Slice};
 use crate::types::TensorType;
 
@@ -45,14 +45,10 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn of(program: &'a Program) -> Self {
-        let mut makers = vec![None; program.inputs.len()];
-        for (i, instruction) in program.instructions.iter().enumerate() {
-            makers.extend(instruction.outputs.iter().map(|_| Some(i)));
-        }
         Self {
             program,
             types: program.value_types(),
-            makers,
+            makers: makers(program),
             writer: Writer::new(&program.inputs),
             ids: (0..program.inputs.len()).collect(),
             early: HashMap::new(),

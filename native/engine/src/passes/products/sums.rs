@@ -1,7 +1,7 @@
 //! Sums of products as products of longer rows, and sums of sums as sums of longer columns.
 
 use super::{FEWEST, Product, concatenate, copy};
-use crate::passes::writer::{Writer, reads};
+use crate::passes::writer::{Writer, makers, reads};
 use crate::program::{Binary, Dot, Fold, Instruction, Op, Program, Reduce};
 use crate::types::{TensorType, Type};
 
@@ -41,12 +41,8 @@ enum Kind {
 
 impl<'a> Sums<'a> {
     fn of(program: &'a Program, is_lasting: &'a dyn Fn(usize) -> bool) -> Self {
-        let mut makers = vec![None; program.inputs.len()];
-        for (i, instruction) in program.instructions.iter().enumerate() {
-            makers.extend(instruction.outputs.iter().map(|_| Some(i)));
-        }
         let count = program.instructions.len();
-        let (types, reads) = (program.value_types(), reads(program));
+        let (types, makers, reads) = (program.value_types(), makers(program), reads(program));
         let mut sums = Self { program, types, makers, reads, is_inner: vec![false; count], is_lasting };
         for (i, instruction) in program.instructions.iter().enumerate() {
             if sums.is_sum(i) {

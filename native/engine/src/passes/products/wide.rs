@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{concatenate, copy};
-use crate::passes::writer::Writer;
+use crate::passes::writer::{Writer, makers, results};
 use crate::program::{Axis, Fold, Instruction, Op, Program, Reduce, Slice};
 use crate::types::{TensorType, Type};
 
@@ -48,11 +48,7 @@ struct Wide<'a> {
 
 impl<'a> Wide<'a> {
     fn of(program: &'a Program) -> Self {
-        let (mut makers, mut results) = (vec![None; program.inputs.len()], vec![]);
-        for (i, instruction) in program.instructions.iter().enumerate() {
-            results.push(makers.len());
-            makers.extend(instruction.outputs.iter().map(|_| Some(i)));
-        }
+        let (makers, results) = (makers(program), results(program));
         let mut wide = Self { program, types: program.value_types(), makers, results, groups: vec![] };
         wide.groups = wide.found();
         wide
