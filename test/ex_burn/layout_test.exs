@@ -1,13 +1,13 @@
 defmodule ExBurn.LayoutTest do
-  use ExUnit.Case, async: true
-
-  import Nx.Defn
-
   @moduledoc """
   Operations on tensors whose axes lie otherwise in memory than their order says.
 
   Small integers, so that all results are exact.
   """
+
+  use ExUnit.Case, async: true
+
+  import Nx.Defn
 
   @orders for a <- 0..3,
               b <- 0..3,

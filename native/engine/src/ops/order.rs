@@ -26,7 +26,7 @@ impl Order {
         Some(Self { axes, inverse })
     }
 
-    /// The order in which operands of `shape` lie, when none of them is row-major.
+    /// The order in which one of these operands of one shape lies, when none of them is row-major.
     pub(super) fn of_all<'a>(values: impl Iterator<Item = &'a Value>) -> Option<Self> {
         let mut found = None;
         for value in values {

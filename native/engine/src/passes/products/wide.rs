@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{concatenate, copy};
-use crate::passes::writer::{Writer, makers, results};
+use crate::passes::writer::{Writer, makers, reads, results};
 use crate::program::{Axis, Fold, Instruction, Op, Program, Reduce, Slice};
 use crate::types::{TensorType, Type};
 
@@ -41,6 +41,7 @@ struct Wide<'a> {
     program: &'a Program,
     types: Vec<&'a TensorType>,
     makers: Vec<Option<usize>>,
+    reads: Vec<usize>,
     /// The id of the first result of each instruction.
     results: Vec<usize>,
     groups: Vec<Group>,
@@ -48,8 +49,8 @@ struct Wide<'a> {
 
 impl<'a> Wide<'a> {
     fn of(program: &'a Program) -> Self {
-        let (makers, results) = (makers(program), results(program));
-        let mut wide = Self { program, types: program.value_types(), makers, results, groups: vec![] };
+        let (makers, reads, results) = (makers(program), reads(program), results(program));
+        let mut wide = Self { program, types: program.value_types(), makers, reads, results, groups: vec![] };
         wide.groups = wide.found();
         wide
     }
@@ -87,7 +88,7 @@ impl<'a> Wide<'a> {
     /// Whether several matrices are of one type and number of parts, and each is read so often.
     fn are_alike(&self, matrices: &[usize], readers: usize) -> bool {
         let kind = |id: usize| (self.types[id], self.parts(id).map(<[usize]>::len));
-        let alike = |&id: &usize| kind(id) == kind(matrices[0]) && self.reads(id) == readers;
+        let alike = |&id: &usize| kind(id) == kind(matrices[0]) && self.reads[id] == readers;
         matrices.len() > 1 && matrices.iter().all(alike)
     }
 
@@ -128,11 +129,6 @@ impl<'a> Wide<'a> {
         let [rows, columns] = part.shape[..] else { return None };
         let same = joined.inputs.iter().all(|&id| self.types[id] == part);
         (same && self.types[id].shape == [rows * joined.inputs.len(), columns]).then_some(&joined.inputs[..])
-    }
-
-    fn reads(&self, id: usize) -> usize {
-        let by_instructions = self.program.instructions.iter().flat_map(|instruction| &instruction.inputs);
-        by_instructions.chain(&self.program.outputs).filter(|&&read| read == id).count()
     }
 
     fn first_reader(&self, id: usize) -> usize {
