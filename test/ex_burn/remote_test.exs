@@ -6,10 +6,23 @@ defmodule ExBurn.RemoteTest do
 
   setup_all do
     System.cmd("epmd", ["-daemon"])
-    started = Node.start(:"ex_burn_#{System.pid()}@127.0.0.1")
-    on_exit(fn -> if match?({:ok, _}, started), do: Node.stop() end)
+
+    unless Node.alive?() do
+      start(:"ex_burn_#{System.pid()}@127.0.0.1", 100)
+      on_exit(&Node.stop/0)
+    end
+
     {_peer, node} = peer()
     %{node: node}
+  end
+
+  # epmd listens only a while after it was started.
+  defp start(name, tries) do
+    with {:error, reason} <- Node.start(name) do
+      if tries == 0, do: flunk("no distribution: #{inspect(reason)}")
+      Process.sleep(100)
+      start(name, tries - 1)
+    end
   end
 
   defp peer do
