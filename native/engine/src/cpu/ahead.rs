@@ -1,5 +1,7 @@
 //! Memory that is asked for before it is needed, by loops that compute more than processors foresee.
 
+use std::sync::LazyLock;
+
 /// Bytes that come at once.
 pub(super) const LINE: usize = 64;
 
@@ -19,6 +21,24 @@ pub(super) const fn strip<T>() -> usize {
 pub(super) fn ask<T>(elements: &[T]) {
     let start = elements.as_ptr().cast::<u8>().wrapping_add(AHEAD);
     (0..LINES).for_each(|line| prefetch(start.wrapping_add(line * LINE)));
+}
+
+/// Whether it pays to ask for what the processor's own guess would bring: on AMD's processors, of which a Zen 4 waits less. An
+/// Intel one of the fifth generation of Xeons, whose second cache guesses well, loses up to a third by it.
+pub(super) fn pays() -> bool {
+    static PAYS: LazyLock<bool> = LazyLock::new(is_by_amd);
+    *PAYS
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_by_amd() -> bool {
+    let id = std::arch::x86_64::__cpuid(0);
+    [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_by_amd() -> bool {
+    false
 }
 
 /// Asks for one line. Where a processor has no such instruction it guesses what comes next itself.

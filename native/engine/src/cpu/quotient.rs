@@ -33,7 +33,7 @@ fn divide_usual<T: Float>(xs: &[T], by: Divisor<T::Math>, out: &mut [MaybeUninit
 
 /// A divisor whose inverse is known.
 #[derive(Clone, Copy)]
-struct Divisor<F> {
+pub(crate) struct Divisor<F> {
     by: F,
     inverse: F,
     /// The inverse rounded down, and what that took from it.
@@ -43,7 +43,7 @@ struct Divisor<F> {
 
 impl<F: Wide> Divisor<F> {
     /// `None` for divisors that are negative, or so large or small that a step of a division may leave the normal numbers.
-    fn new(by: F) -> Option<Self> {
+    pub(crate) fn new(by: F) -> Option<Self> {
         let power = |exponent: i32| <F as NumCast>::from(2f64.powi(exponent));
         if !(power(-40)?..=power(40)?).contains(&by) {
             return None;
@@ -54,6 +54,11 @@ impl<F: Wide> Divisor<F> {
         Some(Self { by, inverse, below, rest: error(below) * inverse })
     }
 
+    /// The number itself.
+    pub(super) fn number(self) -> F {
+        self.by
+    }
+
     /// The product with both parts of the inverse is one of the two numbers beside the quotient. From such a number the
     /// remainder is exact, and the remainder's product with the rounded inverse leads to the nearest number. All products
     /// of a zero have its sign.
@@ -62,7 +67,7 @@ impl<F: Wide> Divisor<F> {
     /// and Development 34 (1990); N. Brisebarre, J.-M. Muller and S. Raina, "Accelerating correctly rounded floating-point
     /// division when the divisor is known in advance", IEEE Transactions on Computers 53 (2004).
     #[inline(always)]
-    fn quotient(self, x: F) -> F {
+    pub(super) fn quotient(self, x: F) -> F {
         let near = x.mul_add(self.below, x * self.rest);
         let excess = near.mul_add(self.by, -x);
         (-excess).mul_add(self.inverse, near)
@@ -71,29 +76,34 @@ impl<F: Wide> Divisor<F> {
 
 /// The sizes of some numbers: bits without the sign order as sizes do.
 #[derive(Clone, Copy)]
-struct Sizes<F: Wide> {
+pub(super) struct Sizes<F: Wide> {
     /// One less than the smallest, so that zeros, which do no harm, count as large.
-    least: F::Bits,
-    most: F::Bits,
+    pub(super) least: F::Bits,
+    pub(super) most: F::Bits,
 }
 
 impl<F: Wide> Sizes<F> {
-    fn none() -> Self {
+    pub(super) fn none() -> Self {
         Self { least: F::Bits::max_value(), most: F::Bits::min_value() }
     }
 
     #[inline(always)]
     fn with(self, x: F) -> Self {
         let bits = x.size();
-        let less = bits.wrapping_sub(&F::Bits::one());
+        self.join(Self { least: bits.wrapping_sub(&F::Bits::one()), most: bits })
+    }
+
+    /// The sizes of both.
+    #[inline(always)]
+    pub(super) fn join(self, other: Self) -> Self {
         Self {
-            least: if less < self.least { less } else { self.least },
-            most: if bits > self.most { bits } else { self.most },
+            least: if other.least < self.least { other.least } else { self.least },
+            most: if other.most > self.most { other.most } else { self.most },
         }
     }
 
     /// Whether all were zeros or from 2^-60 to 2^60 in size.
-    fn are_usual(self) -> bool {
+    pub(super) fn are_usual(self) -> bool {
         let bits = |exponent: i32| <F as NumCast>::from(2f64.powi(exponent)).map(Wide::size);
         bits(-60).is_some_and(|least| self.least >= least - F::Bits::one())
             && bits(60).is_some_and(|most| self.most <= most)

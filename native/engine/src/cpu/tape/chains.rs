@@ -9,6 +9,7 @@ use super::worker::Worker;
 use super::{Joint, Read, Step};
 use crate::cpu::chain::{Beside, LINKS, Linked, chain};
 use crate::cpu::kernel::places;
+use crate::cpu::{Divisor, Link};
 use crate::program::Extent;
 
 /// Elements of a block that are computed at once.
@@ -42,6 +43,9 @@ impl Worker<'_> {
         match (joint.times, read) {
             (Some(times), _) => Beside::Times(numbers, self.numbers(step, times, part)[0]),
             (None, (_, Extent::Whole)) => Beside::Many(numbers),
+            (None, _) if joint.link == Link::Divide && !joint.turned => {
+                Divisor::new(numbers[0]).map_or(Beside::One(numbers[0]), Beside::By)
+            }
             (None, _) => Beside::One(numbers[0]),
         }
     }

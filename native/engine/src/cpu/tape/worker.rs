@@ -9,6 +9,7 @@ use super::run::{Block, Operand, Run};
 use super::source::{fill, spread};
 use super::{Place, Step, What};
 use crate::cpu::Kernel;
+use crate::cpu::ahead::pays;
 use crate::program::Extent;
 
 /// Memory of a caller for rows of a region.
@@ -54,7 +55,8 @@ impl<'a> Worker<'a> {
             fill(element, arena.buffer(*slot), times(Place::Slot(*slot)));
         }
         let slow = tape.steps.iter().filter(|step| is_slow(step)).count();
-        let ahead = (tape.len() >= FAR && slow >= SLOW && lent.is_none()).then(|| Ahead::new(slow));
+        let is_asked = tape.len() >= FAR && slow >= SLOW && lent.is_none() && pays();
+        let ahead = is_asked.then(|| Ahead::new(slow));
         let read = vec![std::ptr::null(); tape.inputs.len()];
         let mut worker = Self { run, lent, arena, read, ahead, folded: vec![] };
         for (i, (dtype, extent)) in tape.inputs.iter().enumerate() {
