@@ -271,6 +271,16 @@ defmodule ExBurn.Defn.HostCallTest do
     end
   end
 
+  test "a runtime call may answer numbers that are like the template" do
+    output = {Nx.template({}, :f32), Nx.template({}, :s32), Nx.template({}, :c64)}
+    numbers = fn _, _ -> {1.5, 2, Complex.new(0, 1)} end
+    fun = &Nx.runtime_call(output, &1, [], numbers)
+
+    assert {a, b, c} = Nx.Defn.jit_apply(fun, [Nx.tensor(0)], compiler: Compiler)
+    assert {Nx.to_number(a), Nx.type(b), Nx.to_number(b)} == {1.5, {:s, 32}, 2}
+    assert Nx.to_number(c) == Complex.new(0.0, 1.0)
+  end
+
   def integers(t, _opts), do: Nx.as_type(t, :s32)
   defn wrong_type(x), do: Nx.runtime_call(x, x, &integers/2)
 

@@ -77,7 +77,8 @@ defmodule ExBurn.Defn.Lowering.HostCall do
     unless Nx.compatible?(output, result),
       do: raise("expected the runtime_call function to match the given output template")
 
-    [result] |> Composite.flatten_list() |> Enum.map(&Backend.ref/1)
+    # Numbers are results as well, where they are like the template.
+    [result] |> Composite.flatten_list() |> Enum.map(&Backend.ref(Nx.to_tensor(&1)))
   end
 
   defp function({:fn, fun}, _hooks), do: fun
