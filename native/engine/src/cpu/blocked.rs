@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::block::zeros;
+use super::block::{vectorized, zeros};
 use super::dot::{Batch, grain, in_rows};
 use super::product::{Matrix, Real, multiply};
 use super::tape::Rows;
 use super::tasks::chunks;
-use super::value;
+use super::{Float, value};
 use crate::error::Result;
 use crate::value::Value;
 
@@ -32,8 +32,13 @@ pub(crate) fn linear<T: Real>(lhs: &Value, rhs: &Value, rows: &Rows<'_>) -> Resu
 }
 
 /// The products with `values` `[.., columns, size]` of the region `rows` of the products of `lhs` `[.., rows, inner]` and `rhs`
-/// `[.., inner, columns]`.
-pub(crate) fn attend<T: Real>(lhs: &Value, rhs: &Value, rows: &Rows<'_>, values: &Value) -> Result<Value> {
+/// `[.., inner, columns]`. The products are sums of `T`, of which the region reads and writes rows of `S`.
+pub(crate) fn attend<T: Real, S: Float<Math = T>>(
+    lhs: &Value,
+    rhs: &Value,
+    rows: &Rows<'_>,
+    values: &Value,
+) -> Result<Value> {
     let rhs = in_rows(rhs, lhs.shape()[lhs.rank() - 2]);
     let (blocks, values) = (Blocks::<T>::new(lhs, &rhs, BLOCK)?, Batch::<T>::new(values)?);
     let (height, columns, size) = (blocks.lhs.shape[0], blocks.columns(), values.shape[1]);
@@ -43,7 +48,7 @@ pub(crate) fn attend<T: Real>(lhs: &Value, rhs: &Value, rows: &Rows<'_>, values:
     chunks(&mut parts, 1, &|number, parts| {
         let (mut scores, mut weights) = (blocks.scratch(), blocks.scratch());
         let (first, count) = blocks.product(number, &mut scores);
-        rows.run(first, count, bytemuck::cast_slice(&scores), Some(bytemuck::cast_slice_mut(&mut weights)));
+        weigh::<T, S>(rows, first, &scores[..count], &mut weights[..count]);
         let (places, _, rows) = blocks.task(number);
         let weights = weights.chunks_exact(rows * columns).map(|weights| Matrix::new(weights, rows, columns, columns));
         for ((place, weights), out) in places.zip(weights).zip(parts[0].chunks_exact_mut(rows * size)) {
@@ -52,6 +57,24 @@ pub(crate) fn attend<T: Real>(lhs: &Value, rhs: &Value, rows: &Rows<'_>, values:
     });
     let shape: Vec<usize> = lhs.shape()[..lhs.rank() - 1].iter().copied().chain([size]).collect();
     Ok(value(&shape, out))
+}
+
+/// What the region makes of the elements from number `first` on.
+fn weigh<T: Real, S: Float<Math = T>>(rows: &Rows<'_>, first: usize, scores: &[T], weights: &mut [T]) {
+    let count = scores.len();
+    if S::TYPE == T::TYPE {
+        return rows.run(first, count, bytemuck::cast_slice(scores), Some(bytemuck::cast_slice_mut(weights)));
+    }
+    let (mut read, mut made) = (zeros::<S>(count), zeros::<S>(count));
+    vectorized(
+        #[inline(always)]
+        || read.iter_mut().zip(scores).for_each(|(read, &score)| *read = S::round_from(score)),
+    );
+    rows.run(first, count, bytemuck::cast_slice(&read), Some(bytemuck::cast_slice_mut(&mut made)));
+    vectorized(
+        #[inline(always)]
+        || weights.iter_mut().zip(&made).for_each(|(weight, made)| *weight = made.math()),
+    );
 }
 
 /// Products of matrices, cut in blocks of rows.

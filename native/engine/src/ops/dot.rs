@@ -90,7 +90,7 @@ fn reshaped(value: Value, shape: &[usize]) -> Value {
 }
 
 /// The type that a product is summed in. Integers wrap, so a wider type of either sign gives the same low bits.
-fn compute_type(out: Type) -> Type {
+pub(super) fn compute_type(out: Type) -> Type {
     match out {
         Type::BF16 | Type::F16 => Type::F32,
         _ if !out.is_int() => out,

@@ -110,6 +110,9 @@ fn attention_is_one_operation() {
         (Type::F64, 1, 40, 1e-9),
         (Type::F64, 5, 60, 1e-9),
         (Type::F32, 15, 2000, 1e-4),
+        // Scores and weights are rounded to 11 and 8 bits.
+        (Type::F16, 90, 150, 4e-3),
+        (Type::BF16, 90, 150, 3e-2),
     ] {
         let (program, inputs) = attention(dtype, steps, keys);
         assert_eq!(names(&optimised(&program, &[])).last().map(String::as_str), Some("blocked"));
@@ -171,8 +174,6 @@ fn attention_stays_apart_where_it_is_told_to() {
     let (program, _inputs) = attention(Type::F32, 37, 37);
     let apart = names(&optimised(&program, &["pattern:attention"]));
     assert_eq!(apart.iter().filter(|name| *name != "constant").collect::<Vec<_>>(), ["dot", "fused", "dot"]);
-    let (half, _inputs) = attention(Type::F16, 37, 37);
-    assert!(!names(&optimised(&half, &[])).contains(&"blocked".to_string()));
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Products of matrices that run together with a region, by blocks of rows.
 
+use half::{bf16, f16};
+
 use super::Parts;
 use crate::cpu;
 use crate::error::Result;
-use crate::ops::Call;
-use crate::ops::dot::Roles;
+use crate::ops::dot::{Roles, compute_type};
+use crate::ops::{Call, cast};
 use crate::program::{Dot, Instruction};
 use crate::value::Value;
 
@@ -24,18 +26,22 @@ pub(super) fn attend(
     (last, instruction): (&Dot, &Instruction),
     call: &Call<'_>,
 ) -> Result<Option<Vec<Value>>> {
-    let [left, right] = matrices(parts, product, call)?;
-    if call.out()?.shape.contains(&0) {
+    let out = call.out()?;
+    if out.shape.contains(&0) {
         return Ok(None);
     }
+    let [left, right] = matrices(parts, product, call)?;
     let values = call.inputs[instruction.inputs[1]].clone();
     let roles = Roles::new(call, &values, &last.rhs_batch, &last.rhs_contract)?;
     let values = roles.matrices(values, roles.contract, &roles.free);
     let operands = parts.operands(call);
     let rows = parts.tape.rows(&operands, false)?;
-    let dtype = left.dtype();
-    let out = cpu::for_types!(dtype, T => cpu::attend::<T>(&left, &right, &rows, &values), F32 f32, F64 f64)?;
-    Ok(Some(vec![out.reshape(&call.out()?.shape)]))
+    let wide = compute_type(out.dtype);
+    let [left, right, values] = [cast(left, wide)?, cast(right, wide)?, cast(values, wide)?];
+    let attended = cpu::for_types!(out.dtype, S => {
+        cpu::attend::<<S as cpu::Float>::Math, S>(&left, &right, &rows, &values)
+    }, F32 f32, F64 f64, F16 f16, BF16 bf16)?;
+    Ok(Some(vec![cast(attended, out.dtype)?.reshape(&out.shape)]))
 }
 
 /// The operands of the first product as matrices.

@@ -143,8 +143,12 @@ impl<'a> Region<'a> {
 
     /// Whether an instruction is of floats of one type that are computed as they are.
     fn is_plain(&self, instruction: &Instruction) -> bool {
+        self.is_of(&[Type::F32, Type::F64], instruction)
+    }
+
+    /// Whether operands and result of an instruction are of one of these types.
+    fn is_of(&self, types: &[Type], instruction: &Instruction) -> bool {
         let out = instruction.outputs[0].dtype;
-        let alike = instruction.inputs.iter().all(|&id| self.graph.ty(id).dtype == out);
-        [Type::F32, Type::F64].contains(&out) && alike
+        types.contains(&out) && instruction.inputs.iter().all(|&id| self.graph.ty(id).dtype == out)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Region;
 use crate::program::{Dot, Instruction, Op, Pattern};
+use crate::types::Type;
 
 /// Operands of up to so many elements are summed in double precision, on their own.
 const SMALL: usize = 256;
@@ -27,13 +28,13 @@ const LINEAR_INNER: usize = 128;
 
 /// A product, the softmax of its rows, and the product that reads these.
 pub(super) fn attention(region: &Region<'_>) -> Option<Vec<usize>> {
-    let scores = scores(region)?;
+    let scores = scores(region, &[Type::F32, Type::F64, Type::F16, Type::BF16])?;
     Some(vec![scores.product, region.number, weighing(region, &scores)?])
 }
 
 /// A product of many rows and its region.
 pub(super) fn linear(region: &Region<'_>) -> Option<Vec<usize>> {
-    let scores = scores(region)?;
+    let scores = scores(region, &[Type::F32, Type::F64])?;
     let elements = region.fused.shape.iter().product::<usize>();
     let is_worth = scores.rows >= LINEAR_ROWS && elements >= ELEMENTS && scores.inner <= LINEAR_INNER;
     (region.fused.patterns.contains(&Pattern::Linear) && is_worth).then(|| vec![scores.product, region.number])
@@ -42,6 +43,7 @@ pub(super) fn linear(region: &Region<'_>) -> Option<Vec<usize>> {
 /// The product that a region reads.
 struct Scores<'a> {
     product: usize,
+    types: &'a [Type],
     dot: &'a Dot,
     matrices: usize,
     rows: usize,
@@ -56,8 +58,8 @@ impl Scores<'_> {
     }
 }
 
-/// The product of floats whose rows a region reads.
-fn scores<'a>(region: &Region<'a>) -> Option<Scores<'a>> {
+/// The product, of one of these types, whose rows a region reads.
+fn scores<'a>(region: &Region<'a>, types: &'a [Type]) -> Option<Scores<'a>> {
     let (product, instruction) = region.before().find(|(_, instruction)| matches!(instruction.op, Op::Dot(_)))?;
     let Op::Dot(dot) = &instruction.op else { return None };
     let graph = region.graph;
@@ -68,13 +70,14 @@ fn scores<'a>(region: &Region<'a>) -> Option<Scores<'a>> {
     let columns = graph.len(instruction.inputs[1]).checked_div(batch * inner)?;
     let (shape, row_axes) = (&region.fused.shape, region.fused.row_axes);
     let fits = row_axes == 0 || columns % shape[shape.len() - row_axes..].iter().product::<usize>() == 0;
-    (is_plain(region, instruction) && fits).then_some(Scores { product, dot, matrices: batch, rows, columns, inner })
+    let scores = Scores { product, types, dot, matrices: batch, rows, columns, inner };
+    (is_large(region, types, instruction) && fits).then_some(scores)
 }
 
-/// Whether a product is of floats that are summed as they are.
-fn is_plain(region: &Region<'_>, instruction: &Instruction) -> bool {
+/// Whether a product is of one of these types, and of so many numbers that they are summed as they are.
+fn is_large(region: &Region<'_>, types: &[Type], instruction: &Instruction) -> bool {
     let is_large = instruction.inputs.iter().any(|&id| region.graph.len(id) > SMALL);
-    region.is_plain(instruction) && is_large
+    region.is_of(types, instruction) && is_large
 }
 
 /// The product that reads a region's rows, and nobody else does.
@@ -93,5 +96,5 @@ fn weighing(region: &Region<'_>, scores: &Scores<'_>) -> Option<usize> {
     let by_rows = dot.lhs_contract == [shape.len() - 1] && shape.last() == Some(&scores.columns);
     let same = dot.lhs_batch.iter().copied().eq(0..batch)
         && graph.ty(weights).dtype == graph.instruction(scores.product).outputs[0].dtype;
-    (reads && by_rows && same && is_plain(region, instruction)).then_some(last)
+    (reads && by_rows && same && is_large(region, scores.types, instruction)).then_some(last)
 }
