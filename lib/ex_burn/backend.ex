@@ -233,11 +233,18 @@ defmodule ExBurn.Backend do
   def block(struct, output, args, fun) do
     operands = Enum.take_while(args, &(not is_list(&1)))
 
-    case Instruction.block(struct, operands) do
+    case instruction(struct, operands) do
       :default -> Nx.with_default_backend(__MODULE__, fn -> apply(fun, [struct | args]) end)
       instruction -> run(output, instruction)
     end
   end
+
+  # Complex numbers have no order: Nx's own function says so.
+  defp instruction(%module{}, [%T{type: {:c, _}} | _])
+       when module in [Nx.Block.TopK, Nx.Block.CumulativeMin, Nx.Block.CumulativeMax],
+       do: :default
+
+  defp instruction(struct, operands), do: Instruction.block(struct, operands)
 
   # A tuple of outputs makes a tuple of results.
   defp run(%T{} = out, {op, operands}) do

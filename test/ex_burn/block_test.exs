@@ -62,6 +62,18 @@ defmodule ExBurn.BlockTest do
     ])
   end
 
+  test "complex numbers have no order" do
+    for fun <- [&Nx.top_k(&1, k: 1), &Nx.cumulative_max/1, &Nx.cumulative_min/1] do
+      t = Nx.tensor([Complex.new(1, 2), 3])
+      %ArgumentError{message: message} = catch_error(fun.(t))
+
+      for device <- ExBurn.devices() do
+        ours = Nx.backend_copy(t, {ExBurn.Backend, device: device})
+        assert_raise ArgumentError, message, fn -> fun.(ours) end
+      end
+    end
+  end
+
   test "blocks that nobody knows run their default function" do
     block = fn t ->
       Nx.block(%Doubled{offset: 3}, [t], t, fn %Doubled{offset: offset}, t ->
