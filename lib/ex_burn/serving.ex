@@ -25,6 +25,7 @@ defmodule ExBurn.Serving do
     * `:batch_size` - the largest batch, or a list of sizes; a batch runs at the smallest size that holds it. Programs are
       prepared for these sizes now. Defaults to 32
     * `:batch_timeout` - how long a request waits for others, in milliseconds. Defaults to 100
+    * `:device` - where the model runs, see `ExBurn.Device`. Defaults to where it is
 
   ## Examples
 
@@ -36,7 +37,8 @@ defmodule ExBurn.Serving do
   """
   @spec build(Model.t(), keyword()) :: Nx.Serving.t()
   def build(%Model{} = model, opts \\ []) do
-    opts = Options.validate!(:serving, opts, batch_size: 32, batch_timeout: 100)
+    opts = Options.validate!(:serving, opts, batch_size: 32, batch_timeout: 100, device: nil)
+    model = if opts[:device], do: Model.to_device(model, opts[:device]), else: model
     sizes = sizes!(opts[:batch_size])
     timeout!(opts[:batch_timeout])
     Enum.each(sizes, &Model.Forward.executable(model, &1))

@@ -15,6 +15,20 @@ defmodule ExBurn.ServingTest do
     Nx.iota({count, 4}, type: :f32, backend: Nx.BinaryBackend) |> Nx.add(start) |> Nx.divide(100)
   end
 
+  test "runs on the device that is named" do
+    model = model()
+    expected = ExBurn.predict!(model, rows(0, 3))
+
+    for device <- ExBurn.devices() do
+      answer = model |> Serving.build(batch_size: 4, device: device) |> Serving.run(rows(0, 3))
+      assert %ExBurn.Backend{device: ^device} = answer.data
+      assert_close(answer, expected, 1.0e-6)
+    end
+
+    error = assert_raise ExBurn.Error, fn -> Serving.build(model, device: :abacus) end
+    assert error.op == :device
+  end
+
   test "runs inline, padding to the compiled sizes and splitting what is larger" do
     model = model()
     serving = Serving.build(model, batch_size: [1, 4])
@@ -120,7 +134,7 @@ defmodule ExBurn.ServingTest do
           {[batch_size: []], ~r/^serving: batch_size: is \[\]/},
           {[batch_timeout: -1], ~r/^serving: batch_timeout: is -1/},
           {[size: 1],
-           ~r/^serving: unknown option :size; known options are :batch_size, :batch_timeout$/}
+           ~r/^serving: unknown option :size; known options are :batch_size, :batch_timeout, :device$/}
         ] do
       assert_raise Error, message, fn -> Serving.build(model, opts) end
     end
