@@ -2,6 +2,7 @@ defmodule ExBurn.ModelTest do
   use ExBurn.Case, async: true
 
   doctest ExBurn.Model
+  doctest ExBurn.Model.InitialKeys
   doctest ExBurn.Model.Input
   doctest ExBurn.Model.Options
   doctest ExBurn.Model.Output
@@ -265,6 +266,33 @@ defmodule ExBurn.ModelTest do
       {_, key} = List.keyfind(leaves.(1), ["dropout_0", "key"], 0)
       {_, other} = List.keyfind(leaves.(2), ["dropout_0", "key"], 0)
       assert key != other
+    end
+
+    test "starts deep models and blocks from the same parameters too, each time they are made" do
+      leaves = fn axon ->
+        model = ExBurn.compile(axon.(Axon.input("x", shape: {nil, 3})), seed: 5)
+        for {path, t} <- model.parameters ++ model.states, do: {path, Nx.to_binary(t)}
+      end
+
+      # A map of more than 32 nodes has no order of its own.
+      deep = fn x -> Enum.reduce(1..40, x, fn _, x -> Axon.dense(x, 3) end) end
+
+      blocks = fn x ->
+        inner = Axon.block(&Axon.dense(&1, 3, bias_initializer: :normal))
+        outer = Axon.block(fn a, b -> Axon.add(inner.(a), Axon.dense(b, 3)) end)
+        other = Axon.block(&Axon.dense(&1, 3), name: "other")
+        x |> outer.(outer.(x, x)) |> other.()
+      end
+
+      for axon <- [deep, blocks] do
+        first = leaves.(axon)
+        assert leaves.(axon) == first
+        kernels = for {path, bits} <- first, List.last(path) == "kernel", do: bits
+        assert Enum.uniq(kernels) == kernels
+      end
+
+      assert length(leaves.(deep)) == 80
+      assert length(leaves.(blocks)) == 6
     end
 
     test "takes given parameters and makes the others" do

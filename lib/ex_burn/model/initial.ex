@@ -4,7 +4,7 @@ defmodule ExBurn.Model.Initial do
   """
 
   alias ExBurn.{Backend, Model}
-  alias ExBurn.Model.{Forward, Input, State}
+  alias ExBurn.Model.{Forward, InitialKeys, Input, State}
 
   # Axon is an optional dependency.
   @compile {:no_warn_undefined, [Axon, Axon.ModelState]}
@@ -43,7 +43,7 @@ defmodule ExBurn.Model.Initial do
 
   defp run_initializers(%Model{axon: axon, seed: seed, inputs: inputs}) do
     opts = [mode: :train, seed: seed, compiler: ExBurn.Defn.Compiler, cache: false]
-    {init, _predict} = Axon.build(axon, opts)
+    {init, _predict} = axon |> InitialKeys.put(seed) |> Axon.build(opts)
     inputs |> Input.templates_of(1) |> init.(Axon.ModelState.empty()) |> State.leaves()
   end
 

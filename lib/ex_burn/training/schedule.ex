@@ -33,6 +33,9 @@ defmodule ExBurn.Training.Schedule do
           | {:steps, pos_integer(), t()}
           | (pos_integer() -> number())
 
+  # Their rates take 32 bytes each as a list.
+  @most_steps 50_000_000
+
   @doc """
   The learning rate of `epoch` in a run of `epochs`.
 
@@ -90,6 +93,15 @@ defmodule ExBurn.Training.Schedule do
 
   def rates!({:steps, count, schedule}, _count, op) when is_integer(count) and count > 0 do
     if steps?(schedule), do: wrong!(schedule, op)
+
+    if count > @most_steps do
+      raise Error,
+        op: op,
+        reason:
+          "lr_schedule: a schedule by steps has a rate for each of them, and #{count} steps are more than #{@most_steps}; " <>
+            "give one by epochs"
+    end
+
     for step <- 1..count, do: rate(schedule, step, count, op, "step")
   end
 

@@ -105,6 +105,8 @@ defmodule ExBurn.Training.StepScheduleTest do
           {{:steps, {:steps, {:linear, 1, 0}}}, "expected {:step, base, every, gamma}"},
           {{:steps, 0, {:linear, 1, 0}}, "expected {:step, base, every, gamma}"},
           {{:steps, fn _ -> -1 end}, "lr_schedule: answers -1, expected a number of at least 0"},
+          {{:steps, 10 ** 12, {:linear, 1, 0}},
+           "1000000000000 steps are more than 50000000; give one by epochs"},
           {{:steps, fn _ -> raise "oops" end}, "raised for step 1: RuntimeError: oops"}
         ] do
       error = assert_raise Error, fn -> fit(data(), schedule) end
