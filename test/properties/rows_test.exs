@@ -118,8 +118,11 @@ defmodule ExBurn.Properties.RowsTest do
   defp apply_step(:input, s, i, o),
     do: Nx.add(s, Nx.squeeze(Nx.slice_along_axis(o.input, i, 1, axis: 1), axes: [1]))
 
-  defp apply_step(:own_matrix, s, _, o),
-    do: Nx.multiply(s, Nx.sum(Nx.dot(s, [1], [0], o.own, [1], [0]), axes: [1], keep_axes: true))
+  # The factor is held within 1: otherwise numbers are squared again and again, beyond those that there are.
+  defp apply_step(:own_matrix, s, _, o) do
+    sum = Nx.sum(Nx.dot(s, [1], [0], o.own, [1], [0]), axes: [1], keep_axes: true)
+    Nx.multiply(s, Nx.tanh(sum))
+  end
 
   defp apply_step(:turned, s, _, o),
     do: o.matrix |> Nx.dot([1], Nx.transpose(s), [0]) |> Nx.transpose()
