@@ -240,9 +240,7 @@ defmodule ExBurn.Backend do
   end
 
   # Complex numbers have no order: Nx's own function says so.
-  defp instruction(%module{}, [%T{type: {:c, _}} | _])
-       when module in [Nx.Block.TopK, Nx.Block.CumulativeMin, Nx.Block.CumulativeMax],
-       do: :default
+  defp instruction(%Nx.Block.TopK{}, [%T{type: {:c, _}} | _]), do: :default
 
   defp instruction(struct, operands), do: Instruction.block(struct, operands)
 

@@ -62,15 +62,13 @@ defmodule ExBurn.BlockTest do
     ])
   end
 
-  test "complex numbers have no order" do
-    for fun <- [&Nx.top_k(&1, k: 1), &Nx.cumulative_max/1, &Nx.cumulative_min/1] do
-      t = Nx.tensor([Complex.new(1, 2), 3])
-      %ArgumentError{message: message} = catch_error(fun.(t))
+  test "the largest of complex numbers are refused as Nx refuses them" do
+    t = Nx.tensor([Complex.new(1, 2), 3])
+    %ArgumentError{message: message} = catch_error(Nx.top_k(t, k: 1))
 
-      for device <- ExBurn.devices() do
-        ours = Nx.backend_copy(t, {ExBurn.Backend, device: device})
-        assert_raise ArgumentError, message, fn -> fun.(ours) end
-      end
+    for device <- ExBurn.devices() do
+      ours = Nx.backend_copy(t, {ExBurn.Backend, device: device})
+      assert_raise ArgumentError, message, fn -> Nx.top_k(ours, k: 1) end
     end
   end
 
