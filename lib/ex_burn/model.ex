@@ -76,7 +76,8 @@ defmodule ExBurn.Model do
   Compiles an Axon model: `%Axon{}`, or `{model, parameters}` to start from an `Axon.ModelState` or a map of tensors.
 
   Parameters that are not given come from the layers' initializers, and are those that `Axon.build(model, seed: seed)`
-  makes, where it makes the same ones each time: see `ExBurn.Model.InitialKeys`. The keys of dropout and recurrent layers come from the seed as well.
+  makes, where it makes the same ones each time: see `ExBurn.Model.InitialKeys`. The keys of dropout and recurrent layers
+  come from the seed as well.
 
   ## Options
 

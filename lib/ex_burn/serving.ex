@@ -25,7 +25,8 @@ defmodule ExBurn.Serving do
     * `:batch_size` - the largest batch, or a list of sizes; a batch runs at the smallest size that holds it. Programs are
       prepared for these sizes now. Defaults to 32
     * `:batch_timeout` - how long a request waits for others, in milliseconds. Defaults to 100
-    * `:device` - where the model runs, see `ExBurn.Device`. Defaults to where it is
+    * `:device` - where the model runs, see `ExBurn.Device`; one that isn't there is an `ExBurn.Error`. Defaults to where
+      the model is
 
   ## Examples
 
