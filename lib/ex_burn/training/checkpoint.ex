@@ -11,9 +11,12 @@ defmodule ExBurn.Training.Checkpoint do
   data and options, but for `:epochs`, `:verbose` and `:callbacks`; those that can be compared are, which functions and data
   can't.
 
-  Files are written beside their place and renamed, so they are whole or not there. A file that was cut short later, or is
-  no checkpoint, is passed over when a directory is searched for the newest one.
+  Files are written beside their place and renamed, so they are whole or not there. A file that was cut short later, whose
+  contents differ from the checksum that was written with them, or that is no checkpoint, is passed over with a warning when a
+  directory is searched for the newest one. Files of versions that wrote no checksum are read without.
   """
+
+  require Logger
 
   alias ExBurn.{Error, Model, Options}
   alias ExBurn.Training.Callbacks.Watch
@@ -44,8 +47,7 @@ defmodule ExBurn.Training.Checkpoint do
   def resume!(model, %{resume: nil} = options), do: fresh(model, options)
 
   def resume!(model, %{resume: path} = options) do
-    with {:ok, path} <- newest(path),
-         {:ok, contents} <- Contents.read(path) do
+    with {:ok, path, contents} <- read_newest(path) do
       Settings.compare!(Settings.of(model, options), contents["settings"], path)
       kept = Contents.kept!(model, path, contents, :fit)
       {model, history} = Contents.put!(model, path, contents, :fit)
@@ -113,9 +115,24 @@ defmodule ExBurn.Training.Checkpoint do
   end
 
   defp read_newest(path) do
-    with {:ok, path} <- newest(path),
-         {:ok, contents} <- Contents.read(path),
-         do: {:ok, path, contents}
+    if File.regular?(path) do
+      with {:ok, contents} <- Contents.read(path), do: {:ok, path, contents}
+    else
+      path |> list() |> first_whole()
+    end
+  end
+
+  defp first_whole(paths) do
+    Enum.find_value(paths, :none, fn path ->
+      case Contents.read(path) do
+        {:ok, contents} ->
+          {:ok, path, contents}
+
+        {:error, reason} ->
+          Logger.warning("a checkpoint is passed over: #{reason}")
+          nil
+      end
+    end)
   end
 
   # The newest one knows the values of all epochs.
@@ -125,12 +142,8 @@ defmodule ExBurn.Training.Checkpoint do
     with {:ok, newest, contents} <- read_newest(dir) do
       {_model, history} = put(model, newest, contents)
 
-      watch
-      |> Watch.rank(history)
-      |> Enum.find_value(:none, fn %{epoch: epoch} ->
-        path = Folder.path(dir, epoch)
-        with {:ok, contents} <- Contents.read(path), do: {:ok, path, contents}, else: (_ -> nil)
-      end)
+      ranked = for %{epoch: epoch} <- Watch.rank(watch, history), do: Folder.path(dir, epoch)
+      ranked |> Enum.filter(&File.exists?/1) |> first_whole()
     end
   end
 
@@ -142,10 +155,7 @@ defmodule ExBurn.Training.Checkpoint do
     if File.regular?(path) do
       {:ok, path}
     else
-      case path |> list() |> Enum.find(&match?({:ok, _}, Contents.read(&1))) do
-        nil -> :none
-        found -> {:ok, found}
-      end
+      with {:ok, path, _contents} <- read_newest(path), do: {:ok, path}
     end
   end
 end

@@ -80,6 +80,7 @@ defmodule ExBurn.Training.BestTest do
         do: assert_in_delta(entry.learning_rate, rate, 1.0e-12)
   end
 
+  @tag :capture_log
   test "checkpoint_callback keeps the best, and restore takes the best of them", %{tmp_dir: dir} do
     {last, history} = fit([Training.checkpoint_callback(1, dir, [best: 2] ++ @score)])
     assert Checkpoint.list(dir) == for(epoch <- [6, 4, 3], do: Checkpoint.path(dir, epoch))

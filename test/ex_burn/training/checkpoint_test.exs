@@ -1,10 +1,13 @@
 defmodule ExBurn.Training.CheckpointTest do
   use ExBurn.Case, async: true
 
-  alias ExBurn.{GradientCases, Model, Training}
+  import ExUnit.CaptureLog
+
+  alias ExBurn.{GradientCases, Model, NIF, Training}
   alias ExBurn.Training.Checkpoint
 
   doctest Checkpoint
+  doctest Checkpoint.Checksum
 
   @moduletag :tmp_dir
   @epochs 6
@@ -86,6 +89,7 @@ defmodule ExBurn.Training.CheckpointTest do
     assert length(history) == 3
   end
 
+  @tag :capture_log
   test "the newest whole checkpoint is found, wherever another was cut short", %{tmp_dir: dir} do
     fit(model(), callbacks: [Training.checkpoint_callback(2, dir)])
     [newest, before | _] = Checkpoint.list(dir)
@@ -96,12 +100,63 @@ defmodule ExBurn.Training.CheckpointTest do
 
     for size <- [0, 1, 7, 8, 9, 100, 1000, byte_size(bytes) - 1] do
       File.write!(newest, binary_part(bytes, 0, size))
-      assert {size, Checkpoint.newest(dir)} == {size, {:ok, before}}
+      assert found_past(newest, dir) == {:ok, before}
     end
 
     {whole, history} = fit(model(), [])
     assert {resumed, ^history} = fit(model(), resume: dir)
     assert bits(resumed) == bits(whole)
+  end
+
+  # The warning names the file that is passed over.
+  defp found_past(damaged, dir) do
+    {found, log} = with_log(fn -> Checkpoint.newest(dir) end)
+    assert log =~ "a checkpoint is passed over: "
+    assert log =~ Path.basename(damaged)
+    found
+  end
+
+  test "a changed bit anywhere in a checkpoint is noticed", %{tmp_dir: dir} do
+    fit(model(), callbacks: [Training.checkpoint_callback(3, dir)])
+    [newest, before] = Checkpoint.list(dir)
+    bytes = File.read!(newest)
+    <<header::64-little, _::binary>> = bytes
+    # In the sizes, all over the header, in the first and in the last tensor.
+    places = [0, 5, 8] ++ Enum.to_list(9..(header + 7)//97) ++ [header + 8, byte_size(bytes) - 1]
+
+    for at <- places do
+      File.write!(newest, flipped(bytes, at))
+      assert {at, found_past(newest, dir)} == {at, {:ok, before}}
+    end
+
+    assert_raise Error, ~r/^fit: resume: .*is damaged: /, fn ->
+      fit(model(), resume: newest)
+    end
+
+    {whole, history} = fit(model(), [])
+    {{resumed, ^history}, log} = with_log(fn -> fit(model(), resume: dir) end)
+    assert bits(resumed) == bits(whole)
+    assert log =~ "checkpoint-000006.safetensors is damaged"
+    assert {{_model, [_, _, _]}, _log} = with_log(fn -> Training.restore(model(), dir) end)
+  end
+
+  defp flipped(bytes, at) do
+    <<first::binary-size(at), byte, rest::binary>> = bytes
+    first <> <<Bitwise.bxor(byte, 4)>> <> rest
+  end
+
+  test "one that was written without a checksum is read", %{tmp_dir: dir} do
+    fit(model(), callbacks: [Training.checkpoint_callback(3, dir), halting_after(3)])
+    [path] = Checkpoint.list(dir)
+    {:ok, {tensors, texts}} = NIF.file_read(path)
+    older = texts |> Map.delete("checksum") |> Map.put("ex_burn_checkpoint", "1")
+    {:ok, _} = NIF.file_write(path, tensors, older)
+    {whole, history} = fit(model(), [])
+    assert {resumed, ^history} = fit(model(), resume: dir)
+    assert bits(resumed) == bits(whole)
+    # Now all of them have one.
+    {:ok, _} = NIF.file_write(path, tensors, Map.delete(texts, "checksum"))
+    assert {:none, _log} = with_log(fn -> Checkpoint.newest(dir) end)
   end
 
   defp epoch(path),

@@ -3,16 +3,18 @@ defmodule ExBurn.Training.Checkpoint.Contents do
   What is in the file of a checkpoint: tensors by name, and about them what a term can say.
 
   Parameters and states are named `model.`, those of a model that a callback keeps `kept.` and its epoch, the optimizer's
-  memory `optimizer.` and its number.
+  memory `optimizer.` and its number. A checksum of all of it is among the texts since format 2; a file of format 1, which has
+  none, is taken as it is.
   """
 
   alias ExBurn.{Backend, Error, Model, NIF, Type}
   alias ExBurn.Model.State
   alias ExBurn.Training.{Checkpoint, History, Job, LossScale, Metric}
-  alias ExBurn.Training.Checkpoint.Settings
+  alias ExBurn.Training.Checkpoint.{Checksum, Settings}
   alias Nx.Tensor, as: T
 
-  @format "1"
+  @format "2"
+  @formats ["1", @format]
   # Where in an epoch a run is, as the native loop names it.
   @means [:sums, :weight, :samples, :batches, :skipped]
 
@@ -45,7 +47,10 @@ defmodule ExBurn.Training.Checkpoint.Contents do
       "about" => about |> :erlang.term_to_binary() |> Base.encode64()
     }
 
-    case NIF.file_write(Path.expand(path), leaves(model, "model.") ++ kept ++ moments, metadata) do
+    tensors = leaves(model, "model.") ++ kept ++ moments
+    metadata = Map.put(metadata, "checksum", Checksum.of(tensors, metadata))
+
+    case NIF.file_write(Path.expand(path), tensors, metadata) do
       {:ok, _} -> :ok
       {:error, error} -> raise %{Error.from_native(error) | op: :checkpoint}
     end
@@ -100,12 +105,21 @@ defmodule ExBurn.Training.Checkpoint.Contents do
   @spec read(Path.t()) :: {:ok, map()} | {:error, String.t()}
   def read(path) do
     with {:ok, {tensors, metadata}} <- NIF.file_read(Path.expand(path)),
-         %{"ex_burn_checkpoint" => @format, "about" => about} <- metadata,
-         {:ok, about} <- decode(about) do
+         %{"ex_burn_checkpoint" => format, "about" => about} when format in @formats <- metadata,
+         :ok <- whole(tensors, metadata),
+         {:ok, about} when is_map(about) <- decode(about) do
       {:ok, Map.put(about, :tensors, Map.new(tensors))}
     else
+      :damaged -> {:error, "#{path} is damaged: it holds something else than was written to it"}
       {:error, error} -> {:error, Exception.message(Error.from_native(error))}
       _other -> {:error, "#{path} is no checkpoint of this version of ExBurn"}
+    end
+  end
+
+  defp whole(tensors, metadata) do
+    case Map.pop(metadata, "checksum") do
+      {nil, %{"ex_burn_checkpoint" => "1"}} -> :ok
+      {sum, texts} -> if sum == Checksum.of(tensors, texts), do: :ok, else: :damaged
     end
   end
 
