@@ -49,7 +49,7 @@ defmodule ExBurn.Model.Options do
   end
 
   defp learning_rate!(rate),
-    do: check!(is_number(rate) and rate >= 0, :learning_rate, rate, "a number of at least 0")
+    do: check!(Options.float?(rate), :learning_rate, rate, Options.float(rate))
 
   defp seed!(seed) do
     valid? = is_integer(seed) and seed >= 0 and seed < 2 ** 64

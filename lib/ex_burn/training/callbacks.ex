@@ -30,7 +30,7 @@ defmodule ExBurn.Training.Callbacks do
   have seen; the best model that one of them keeps is in the checkpoint.
   """
 
-  alias ExBurn.{Error, Model}
+  alias ExBurn.{Error, Model, Options}
 
   @built_in [
     __MODULE__.Checkpoints,
@@ -135,14 +135,16 @@ defmodule ExBurn.Training.Callbacks do
 
   defp put_rate(%{next_learning_rate: nil} = info, _rate), do: info
 
-  defp put_rate(%{next_learning_rate: _} = info, rate) when is_number(rate) and rate >= 0,
-    do: %{info | next_learning_rate: rate * 1.0}
+  defp put_rate(%{next_learning_rate: _} = info, rate) do
+    if not Options.float?(rate) do
+      raise Error,
+        op: :fit,
+        reason:
+          "a callback answers the learning rate #{Options.short(rate)}, " <>
+            "expected #{Options.float(rate)}"
+    end
 
-  defp put_rate(%{next_learning_rate: _}, rate) do
-    raise Error,
-      op: :fit,
-      reason:
-        "a callback answers the learning rate #{ExBurn.Options.short(rate)}, expected a number of at least 0"
+    %{info | next_learning_rate: rate * 1.0}
   end
 
   defp put_rate(_info, rate), do: wrong!({:learning_rate, rate, :state})
@@ -151,7 +153,7 @@ defmodule ExBurn.Training.Callbacks do
     raise Error,
       op: :fit,
       reason:
-        "a callback must answer {:cont, state} or {:halt, state}, got #{ExBurn.Options.short(other)}; " <>
+        "a callback must answer {:cont, state} or {:halt, state}, got #{Options.short(other)}; " <>
           "{:learning_rate, rate, state} only answers :epoch, {:model, model, state} only :end"
   end
 end

@@ -43,7 +43,7 @@ defmodule ExBurn.Training.LossScale do
   def valid?(number), do: factor?(number)
 
   defp option?({:initial, value}), do: factor?(value)
-  defp option?({:interval, value}), do: is_integer(value) and value > 0
+  defp option?({:interval, value}), do: Options.positive?(value)
   defp option?(_other), do: false
 
   defp factor?(value), do: is_number(value) and value > 0 and value <= 16_777_216

@@ -159,7 +159,7 @@ defmodule ExBurn.Training.Optimizer do
   end
 
   defp option!({name, value}, op) do
-    Options.check!(is_number(value) and value >= 0, op, name, value, "a number of at least 0")
+    Options.check!(Options.float?(value), op, name, value, Options.float(value))
     {name, value * 1.0}
   end
 end

@@ -28,6 +28,10 @@ defmodule ExBurn.Training.Options do
     resume: nil
   ]
 
+  # Gradients of f32 that are cut to less are all 0, and nothing would be learnt; to more, they are not cut.
+  @least_bound 1.1754943508222875e-38
+  @largest_bound 3.4028234663852886e38
+
   @doc """
   Options of `ExBurn.Training.fit/3` as a map, with defaults.
 
@@ -56,7 +60,7 @@ defmodule ExBurn.Training.Options do
     opts = ExBurn.Options.validate!(op, opts, defaults)
 
     for {name, value} <- opts,
-        do: ExBurn.Options.check!(valid?(name, value), op, name, value, expected(name))
+        do: ExBurn.Options.check!(valid?(name, value), op, name, value, expected(name, value))
 
     opts |> Map.new() |> check_together!(op)
   end
@@ -73,7 +77,7 @@ defmodule ExBurn.Training.Options do
   defp check_together!(opts, _op), do: opts
 
   defp valid?(name, value) when name in [:epochs, :batch_size, :accumulate_gradients],
-    do: is_integer(value) and value > 0
+    do: ExBurn.Options.positive?(value)
 
   defp valid?(name, value) when name in [:shuffle, :verbose], do: is_boolean(value)
   defp valid?(:seed, value), do: is_integer(value) and value >= 0 and value < 2 ** 64
@@ -87,15 +91,15 @@ defmodule ExBurn.Training.Options do
         (is_float(value) and value > 0 and value < 1) or Feed.batches?(value)
 
   defp valid?(name, value) when name in [:learning_rate, :weight_decay],
-    do: is_number(value) and value >= 0
+    do: ExBurn.Options.float?(value)
 
   defp valid?(name, value) when name in [:clip_norm, :clip_value],
-    do: value == nil or (is_number(value) and value > 0)
+    do: value == nil or (is_number(value) and value >= @least_bound and value <= @largest_bound)
 
   defp valid?(:class_weights, value), do: value == nil or Weights.classes?(value)
   defp valid?(:loss_scale, value), do: value == nil or LossScale.valid?(value)
   defp valid?(:nan, value), do: value in [:stop, :skip]
-  defp valid?(:gradient_checkpointing, {:every, count}), do: is_integer(count) and count > 0
+  defp valid?(:gradient_checkpointing, {:every, count}), do: ExBurn.Options.positive?(count)
   defp valid?(:gradient_checkpointing, value), do: is_boolean(value)
   defp valid?(:gradients, value), do: value in [:autodiff, :symbolic]
   defp valid?(:resume, value), do: value == nil or is_binary(value)
@@ -103,34 +107,39 @@ defmodule ExBurn.Training.Options do
   # Left to ExBurn.Training.Schedule and ExBurn.Device.
   defp valid?(name, _value) when name in [:lr_schedule, :device], do: true
 
-  defp expected(name) when name in [:epochs, :batch_size, :accumulate_gradients],
-    do: "a positive integer"
+  defp expected(name, value) when name in [:epochs, :batch_size, :accumulate_gradients],
+    do: ExBurn.Options.positive(value)
+
+  defp expected(name, value) when name in [:learning_rate, :weight_decay],
+    do: ExBurn.Options.float(value)
+
+  defp expected(name, _value), do: expected(name)
 
   defp expected(name) when name in [:shuffle, :verbose], do: "true or false"
   defp expected(:seed), do: "an integer from 0 to 2^64 - 1"
   defp expected(:callbacks), do: "a list of functions of an event and a state"
 
-  defp expected(name) when name in [:learning_rate, :weight_decay],
-    do: "a number of at least 0"
-
   defp expected(:lr_schedule), do: "a schedule"
   defp expected(:device), do: "a device"
-  defp expected(name) when name in [:clip_norm, :clip_value], do: "a number above 0, or nil"
+
+  defp expected(name) when name in [:clip_norm, :clip_value],
+    do: "a number above 0 that f32 can hold, from 1.2e-38 to 3.4e38, or nil"
 
   defp expected(:loss_scale),
     do:
-      "a number above 0 and up to 16777216, :dynamic, {:dynamic, initial: such a number, interval: a positive integer} or nil"
+      "a number above 0 and up to 16777216, :dynamic, {:dynamic, initial: such a number, interval: a positive integer below 2^63} or nil"
 
   defp expected(:nan), do: ":stop or :skip"
 
   defp expected(:gradient_checkpointing),
-    do: "true, false or {:every, a positive number of operations}"
+    do: "true, false or {:every, a positive number of operations below 2^63}"
 
   defp expected(:gradients), do: ":autodiff or :symbolic"
   defp expected(:resume), do: "the path of a directory of checkpoints or of one of them, or nil"
 
   defp expected(:class_weights),
-    do: "weights of at least 0, as a map by class number or as a list, or nil"
+    do:
+      "weights of at least 0 that a float can hold, as a map by class number or as a list, or nil"
 
   defp expected(:validation_data),
     do:

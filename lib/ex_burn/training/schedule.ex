@@ -52,8 +52,13 @@ defmodule ExBurn.Training.Schedule do
   @spec rate(t(), pos_integer(), pos_integer(), atom()) :: float()
   def rate(schedule, epoch, epochs, op), do: rate(schedule, epoch, epochs, op, "epoch")
 
-  defp rate(schedule, number, count, op, unit),
-    do: schedule |> at(number, count, {op, unit}) |> rate!(op)
+  defp rate(schedule, number, count, op, unit) do
+    schedule |> at(number, count, {op, unit}) |> rate!(op)
+  rescue
+    ArithmeticError ->
+      reason = "lr_schedule: the rate of #{unit} #{number} is more than a float can hold"
+      reraise %Error{op: op, reason: reason}, __STACKTRACE__
+  end
 
   @doc """
   Whether a schedule counts steps.

@@ -36,7 +36,7 @@ defmodule ExBurn.Training.Weights do
 
   def classes?(_other), do: false
 
-  defp weight?(weight), do: is_number(weight) and weight >= 0
+  defp weight?(weight), do: Options.float?(weight)
 
   @doc """
   The weights of `count` classes as a list.

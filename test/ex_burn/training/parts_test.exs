@@ -7,6 +7,7 @@ defmodule ExBurn.Training.PartsTest do
   doctest Feed
   doctest History
   doctest Options
+  doctest ExBurn.Options
   doctest Schedule
 
   describe "Schedule" do

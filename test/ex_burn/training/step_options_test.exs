@@ -268,7 +268,7 @@ defmodule ExBurn.Training.StepOptionsTest do
 
   test "options are checked" do
     for {option, expected} <- [
-          {[clip_norm: 0], "clip_norm: is 0, expected a number above 0, or nil"},
+          {[clip_norm: 0], "clip_norm: is 0, expected a number above 0 that f32 can hold"},
           {[clip_value: -1], "clip_value: is -1"},
           {[weight_decay: -0.1], "weight_decay: is -0.1, expected a number of at least 0"},
           {[accumulate_gradients: 0], "accumulate_gradients: is 0, expected a positive integer"},
