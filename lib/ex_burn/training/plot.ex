@@ -5,6 +5,7 @@ defmodule ExBurn.Training.Plot do
 
   import Bitwise
 
+  alias ExBurn.Options
   alias ExBurn.Training.History
 
   @columns 60
@@ -37,10 +38,12 @@ defmodule ExBurn.Training.Plot do
     end
   end
 
-  # A value that is not finite leaves a gap.
+  # A value that is not finite leaves a gap, and so does an integer that no float can hold.
   defp points(history, name) do
-    for {entry, i} <- Enum.with_index(history), is_number(entry[name]), do: {i, entry[name]}
+    for {entry, i} <- Enum.with_index(history), finite?(entry[name]), do: {i, entry[name]}
   end
+
+  defp finite?(value), do: is_number(value) and Options.float?(abs(value))
 
   defp draw(series, epochs, {low, high}) do
     scale = &scale(&1, epochs, low, high)
@@ -60,8 +63,15 @@ defmodule ExBurn.Training.Plot do
 
   defp scale({i, value}, epochs, low, high) do
     x = if epochs == 1, do: 0, else: round(i / (epochs - 1) * (2 * @columns - 1))
-    share = if high == low, do: 0.5, else: (high - value) / (high - low)
-    {x, round(share * (4 * @rows - 1))}
+    {x, round(share(value, low, high) * (4 * @rows - 1))}
+  end
+
+  defp share(_value, same, same), do: 0.5
+
+  # Of parts of the largest, because the difference of two floats may be more than a float can hold.
+  defp share(value, low, high) do
+    most = max(abs(low), abs(high))
+    (high / most - value / most) / (high / most - low / most)
   end
 
   # Dots from point to point, without gaps in either direction.

@@ -62,6 +62,26 @@ defmodule ExBurn.Training.PlotTest do
     assert Training.plot([]) == "no epochs to plot\n"
   end
 
+  test "losses as large and as small as floats can be" do
+    for {high, low} <- [
+          {1.7e308, -1.7e308},
+          {1.7e308, 0.0},
+          {1.0e-323, 5.0e-324},
+          {-1, -(10 ** 300)}
+        ] do
+      rows = cells(Training.plot([entry(1, high), entry(2, low)]))
+      assert rows |> hd() |> hd() != "⠀"
+      assert rows |> List.last() |> List.last() != "⠀"
+    end
+
+    one = Training.plot([entry(1, 1.0), entry(2, 10 ** 400), entry(3, 1.0)])
+    assert hd(String.split(one, "\n")) =~ "1.0000┤"
+  end
+
+  test "nothing finite is nothing to plot" do
+    assert Training.plot([entry(1, :nan, :infinity), entry(2, nil)]) == "no epochs to plot\n"
+  end
+
   test "as Vega-Lite it has a point for each finite value, by what it is" do
     history = [
       %{
