@@ -38,6 +38,7 @@ defmodule ExBurn.Training do
     Callbacks,
     Checkpoint,
     Evaluation,
+    Failure,
     History,
     Job,
     Options,
@@ -73,8 +74,9 @@ defmodule ExBurn.Training do
     * `:verbose` - whether to show progress: on a terminal one live line for each epoch, elsewhere plain lines.
       Defaults to `true`
     * `:lr_schedule` - by epochs or by steps, see `ExBurn.Training.Schedule`. Defaults to the model's learning rate throughout
-    * `:clip_value` - bound of every element of a gradient
-    * `:clip_norm` - bound of the Euclidean norm of all gradients together, after `:clip_value`
+    * `:clip_value` - bound of every element of a gradient, which a normal number of `f32` can be
+    * `:clip_norm` - bound of the Euclidean norm of all gradients together, after `:clip_value`: where it is larger, all are multiplied by the
+      bound over the norm. A normal number of `f32` too, as less would make all gradients 0
     * `:weight_decay` - with `:adamw`, `:lamb`, `:lion` and `:muon` their option `:decay`; with other optimizers this share of
       each parameter is added to its gradient after clipping. Defaults to `0.0`
     * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: the one that all their rows
@@ -145,8 +147,28 @@ defmodule ExBurn.Training do
     model = Model.to_device(model, options.device || model.device)
     {model, options} = Checkpoint.resume!(model, options)
     model = struct!(model, Map.take(options, [:class_weights, :gradients, :loss_scale]))
-    {model, history, _handle} = Run.run(model, Job.prepare!(model, data, options), options)
-    {struct!(model, optimizer_state: nil, class_weights: nil, gradients: :autodiff), history}
+    {model, history, _handle} = run(model, data, options)
+    {of_no_run(model), history}
+  end
+
+  # A run that fails before its first step has reached what it was given.
+  defp run(model, data, options) do
+    Run.run(model, Job.prepare!(model, data, options), options)
+  rescue
+    exception ->
+      error = Failure.of_function(:fit, "the model", exception)
+      error = Failure.with_model(error, model, options.history)
+      details = Map.update!(error.details, :model, &of_no_run/1)
+      reraise %{error | details: details}, __STACKTRACE__
+  end
+
+  defp of_no_run(model) do
+    struct!(model,
+      optimizer_state: nil,
+      class_weights: nil,
+      gradients: :autodiff,
+      loss_scale: nil
+    )
   end
 
   @doc """

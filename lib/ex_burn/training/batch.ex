@@ -5,7 +5,7 @@ defmodule ExBurn.Training.Batch do
 
   alias ExBurn.{Defn, Error, Fallback, Model, NIF, Training}
   alias ExBurn.Model.State
-  alias ExBurn.Training.{Data, Job, Options, Profile, Run, Step, Update}
+  alias ExBurn.Training.{Data, Failure, Job, Options, Profile, Run, Step, Update}
 
   @gradients [class_weights: nil, gradients: :autodiff, gradient_checkpointing: false]
 
@@ -32,6 +32,12 @@ defmodule ExBurn.Training.Batch do
   @spec train_step(Model.t(), Training.data(), keyword()) :: {float(), Model.t()}
   def train_step(model, batch, opts \\ []) do
     {model, opts} = step_options!(model, opts, :train_step)
+    step(model, batch, opts)
+  rescue
+    error in Error -> reraise Failure.of_one_step(error, :train_step), __STACKTRACE__
+  end
+
+  defp step(model, batch, opts) do
     job = Job.single_step!(model, Data.new!(batch, model, :train_step), opts)
     one = [verbose: false, epochs: 1, lr_schedule: fn _ -> opts.learning_rate end]
     options = one |> Options.fit!(0) |> Map.merge(%{first_epoch: 1, history: []})

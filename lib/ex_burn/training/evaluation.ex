@@ -58,8 +58,15 @@ defmodule ExBurn.Training.Evaluation do
   end
 
   # Nx.to_number/1 answers an atom for what is not finite, and that swallows the sum.
-  defp weigh(value, weight) when is_number(value), do: value * weight
+  defp weigh(value, weight) when is_number(value), do: finite(value, fn -> value * weight end)
   defp weigh(value, _weight), do: value
-  defp add(a, b) when is_number(a) and is_number(b), do: a + b
+  defp add(a, b) when is_number(a) and is_number(b), do: finite(a, fn -> a + b end)
   defp add(a, b), do: if(is_atom(a), do: a, else: b)
+
+  # Where a float overflows, Elixir raises.
+  defp finite(sign, fun) do
+    fun.()
+  rescue
+    ArithmeticError -> if sign < 0, do: :neg_infinity, else: :infinity
+  end
 end

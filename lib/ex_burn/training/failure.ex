@@ -5,7 +5,7 @@ defmodule ExBurn.Training.Failure do
   Its `details` have
 
     * `:model` - the model after the last good step. A step counts as good when the loss after it was finite, or was not
-      looked at yet
+      looked at yet. Before the first step that is what the run was given, or went on from
     * `:history` - the epochs that were completed
     * `:epoch`, and `:batch`, the number of the batch in its epoch, where a batch was at fault: one that does not fit the
       model, whose loss or gradient is not finite, for which there is not enough memory, or that the enumerable could not
@@ -15,7 +15,8 @@ defmodule ExBurn.Training.Failure do
       outputs are finite, so that the loss function is at fault. Where a gradient is not finite, the first layer on the
       way back from the loss with such a gradient of its `:parameter`. Where a step has gone so far that a parameter is not
       finite, and no loss has seen it, the parameter's layer; that step is taken back
-    * `:error` - the exception of a callback, a hook, an enumerable or a layer, if it was not an `ExBurn.Error`
+    * `:error` - the exception of a callback, a hook, an enumerable, a layer, a loss, a metric or an optimizer's function, if it
+      was not an `ExBurn.Error`
 
   What is thrown, and exits, pass as they are. A process that is killed raises nothing: then the newest checkpoint has what
   was reached, see `ExBurn.Training.restore/2`.
@@ -51,13 +52,53 @@ defmodule ExBurn.Training.Failure do
     %{error | details: Map.merge(error.details, %{epoch: epoch, batch: batch})}
   end
 
-  def error(exception, cause) do
-    raised = "#{inspect(exception.__struct__)}: #{one_line(Exception.message(exception))}"
+  def error(exception, cause),
+    do: :fit |> of_function(who(cause), exception) |> error(cause)
 
-    %Error{op: :fit, reason: "#{who(cause)} raised #{raised}"}
-    |> error(cause)
-    |> put(:error, exception)
+  @doc """
+  The error for an exception of a function that was given; an `ExBurn.Error` is that already.
+
+  ## Examples
+
+      iex> error = ExBurn.Training.Failure.of_function(:fit, "the metric :mine", %RuntimeError{message: "oops"})
+      iex> Exception.message(error)
+      "fit: the metric :mine raised RuntimeError: oops"
+      iex> error.details.error
+      %RuntimeError{message: "oops"}
+
+  """
+  @spec of_function(atom(), String.t(), Exception.t()) :: Error.t()
+  def of_function(_op, _who, %Error{} = error), do: error
+
+  def of_function(op, who, exception) do
+    name = inspect(exception.__struct__)
+    reason = "#{who} raised #{name}: #{one_line(Exception.message(exception))}"
+    # The operation comes in front of the message, whichever it will be.
+    %Error{op: op, reason: reason, details: %{error: exception, message: reason}}
   end
+
+  @doc """
+  The error of a run of one step, which its caller knows as `op`.
+
+  ## Examples
+
+      iex> error = %ExBurn.Error{op: :fit, reason: :non_finite, details: %{message: "fit: the loss is NaN at epoch 1, step 1"}}
+      iex> error |> ExBurn.Training.Failure.of_one_step(:train_step) |> Exception.message()
+      "train_step: the loss is NaN"
+
+  """
+  @spec of_one_step(Error.t(), atom()) :: Error.t()
+  def of_one_step(%Error{op: :fit} = error, op) do
+    text =
+      error
+      |> Exception.message()
+      |> String.replace([" at epoch 1, step 1", ", in batch 1 of epoch 1"], "")
+      |> String.replace_prefix("fit: ", "#{op}: ")
+
+    put(%{error | op: op}, :message, text)
+  end
+
+  def of_one_step(error, _op), do: error
 
   # Details are part of a message unless it is given.
   defp with_message(%{op: op} = error, place) do

@@ -7,7 +7,7 @@ defmodule ExBurn.Training.Job do
 
   alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Error, Model, Telemetry}
-  alias ExBurn.Training.{Data, Feed, LossScale, Optimizer, Rates, Step, Update}
+  alias ExBurn.Training.{Data, Failure, Feed, LossScale, Optimizer, Rates, Step, Update}
 
   @enforce_keys [:config, :job, :feed]
   defstruct [:config, :job, :feed, calls: %{}, batches: []]
@@ -228,7 +228,20 @@ defmodule ExBurn.Training.Job do
     do: Data.new!(rows, model, :fit)
 
   defp validation!(model, %{validation_data: batches}) do
-    batches |> Enum.map(&Data.new!(&1, model, :fit)) |> Data.join!("validation_data", :fit)
+    batches
+    |> Stream.with_index(1)
+    |> Enum.map(&validation_batch!(&1, model))
+    |> Data.join!("validation_data", :fit)
+  rescue
+    exception -> reraise Failure.of_function(:fit, "validation_data", exception), __STACKTRACE__
+  end
+
+  defp validation_batch!({batch, number}, model) do
+    Data.new!(batch, model, :fit)
+  rescue
+    error in Error ->
+      reason = "validation_data: batch #{number}: #{error.reason}"
+      reraise %{error | reason: reason}, __STACKTRACE__
   end
 
   defp steps!(data, model, mode, batch_size) do

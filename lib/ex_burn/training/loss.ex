@@ -38,8 +38,8 @@ defmodule ExBurn.Training.Loss do
   import Nx.Defn
 
   alias ExBurn.Options
+  alias ExBurn.Training.{Failure, Weights}
   alias ExBurn.Training.Loss.Check
-  alias ExBurn.Training.Weights
   alias Nx.Tensor, as: T
 
   @names [:cross_entropy, :mse, :mae, :huber, :binary_cross_entropy, :hinge, :kl_div]
@@ -113,11 +113,18 @@ defmodule ExBurn.Training.Loss do
     Check.weights!(loss, weights)
 
     if is_function(loss, 2) do
-      {loss.(y_true, y_pred) |> Check.scalar!(), rows}
+      {loss |> own(y_true, y_pred) |> Check.scalar!(), rows}
     else
       Check.shapes!(loss, y_true, y_pred)
       named(loss, y_true, y_pred, weights)
     end
+  end
+
+  defp own(loss, y_true, y_pred) do
+    loss.(y_true, y_pred)
+  rescue
+    exception ->
+      reraise Failure.of_function(:loss, "the loss function", exception), __STACKTRACE__
   end
 
   defp named(:cross_entropy, y_true, y_pred, weights) do

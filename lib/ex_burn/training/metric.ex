@@ -15,8 +15,8 @@ defmodule ExBurn.Training.Metric do
   `defn`; `name` is an atom that the history does not use for something else. Over an epoch metrics are averaged, weighted by the size of the batches.
   """
 
-  alias ExBurn.{Error, Options}
-  alias ExBurn.Training.History
+  alias ExBurn.{Error, Options, Type}
+  alias ExBurn.Training.{Failure, History}
   alias Nx.Tensor, as: T
 
   @names [:accuracy, :top_5_accuracy, :precision, :recall, :f1, :mae, :mse]
@@ -81,20 +81,30 @@ defmodule ExBurn.Training.Metric do
   def apply(metric, y_true, y_pred)
 
   def apply({name, fun}, y_true, y_pred) do
-    case fun.(y_true, y_pred) do
-      %T{shape: {}} = value -> value
+    case own(name, fun, y_true, y_pred) do
+      %T{shape: {}, type: {kind, _}} = value when kind != :c -> value
       other -> not_scalar!(name, other)
     end
   end
 
-  def apply(name, %T{} = y_true, %T{} = y_pred) when name in @names,
-    do: built_in(name, y_true, y_pred)
+  def apply(name, %T{} = y_true, %T{} = y_pred) when name in @names do
+    real!(name, y_true, y_pred)
+    built_in(name, y_true, y_pred)
+  end
 
   def apply(name, _y_true, _y_pred) do
     raise Error,
       op: :metric,
       reason:
         "#{inspect(name)} compares one tensor with one; give {name, function of y_true and y_pred}"
+  end
+
+  defp own(name, fun, y_true, y_pred) do
+    fun.(y_true, y_pred)
+  rescue
+    exception ->
+      who = "the metric #{inspect(name)}"
+      reraise Failure.of_function(:metric, who, exception), __STACKTRACE__
   end
 
   # One probability for each row.
@@ -199,6 +209,24 @@ defmodule ExBurn.Training.Metric do
   end
 
   defp binary?(y_pred), do: Nx.axis_size(y_pred, -1) == 1
+
+  defp real!(name, y_true, y_pred) do
+    if Enum.any?([y_true, y_pred], &match?(%T{type: {:c, _}}, &1)) do
+      [targets, predictions] = Enum.map([y_true, y_pred], &Type.name(&1.type))
+
+      raise Error,
+        op: :metric,
+        reason:
+          "#{inspect(name)} compares real numbers, got targets of #{targets} and predictions of #{predictions}"
+    end
+  end
+
+  defp not_scalar!(name, %T{} = got) do
+    raise Error,
+      op: :metric,
+      reason:
+        "#{inspect(name)} must answer a scalar of a real type, got #{Type.name(got.type)} of the shape #{inspect(got.shape)}"
+  end
 
   defp not_scalar!(name, got) do
     raise Error,

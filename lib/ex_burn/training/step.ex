@@ -15,7 +15,7 @@ defmodule ExBurn.Training.Step do
   alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Backend, Error, Model, NIF, Type}
   alias ExBurn.Model.{Forward, State}
-  alias ExBurn.Training.{Data, Loss, Metric}
+  alias ExBurn.Training.{Data, Failure, Loss, Metric}
   alias Nx.Defn.Composite
 
   @compile {:no_warn_undefined, [Axon]}
@@ -262,6 +262,9 @@ defmodule ExBurn.Training.Step do
     error in Error ->
       error = if error.op in [:loss, :metric, :compile], do: %{error | op: op}, else: error
       reraise error, __STACKTRACE__
+
+    exception ->
+      reraise Failure.of_function(op, "the model", exception), __STACKTRACE__
   end
 
   @doc """

@@ -7,9 +7,9 @@ defmodule ExBurn.Training.Update do
   """
 
   alias ExBurn.Defn.{Cache, Compiler, Lowering}
-  alias ExBurn.{Backend, Error, Model, Type}
+  alias ExBurn.{Backend, Error, Model, Options, Type}
   alias ExBurn.Model.{Forward, State}
-  alias ExBurn.Training.Optimizer
+  alias ExBurn.Training.{Failure, Optimizer}
   alias Nx.Defn.Composite
 
   @doc """
@@ -18,13 +18,26 @@ defmodule ExBurn.Training.Update do
   @spec prepare!({function(), function()}, Model.leaves()) ::
           {reference(), {0, [[reference()]]}}
   def prepare!({init, _update} = pair, trainable) do
-    state = init |> Nx.Defn.jit(compiler: Compiler) |> apply([State.nest(trainable)])
+    state = own("init", fn -> start(init, trainable) end)
     templates = Composite.traverse(state, &Nx.to_template/1)
     parameters = Enum.map(trainable, fn {path, t} -> {path, Nx.to_template(t)} end)
     key = {__MODULE__, pair, parameters, templates}
-    program = Cache.fetch(key, fn -> build(pair, parameters, templates) end)
+
+    program =
+      Cache.fetch(key, fn -> own("update", fn -> build(pair, parameters, templates) end) end)
+
     refs = [state] |> Composite.flatten_list() |> Enum.map(&Backend.ref(State.upload(&1)))
     {program, {0, [refs]}}
+  end
+
+  defp start(init, trainable),
+    do: init |> Nx.Defn.jit(compiler: Compiler) |> apply([State.nest(trainable)])
+
+  defp own(name, function) do
+    function.()
+  rescue
+    exception ->
+      reraise Failure.of_function(:fit, "optimizer: its #{name}", exception), __STACKTRACE__
   end
 
   defp build({_init, update}, parameters, state) do
@@ -39,9 +52,18 @@ defmodule ExBurn.Training.Update do
   defp next(paths, update) do
     fn parameters, gradients, state ->
       nested = &(paths |> Enum.zip(Tuple.to_list(&1)) |> State.nest())
-      {changes, new_state} = update.(nested.(gradients), state, nested.(parameters))
+
+      {changes, new_state} =
+        gradients |> nested.() |> update.(state, nested.(parameters)) |> answer!()
+
       {add(paths, parameters, State.flatten(changes)), like(new_state, state)}
     end
+  end
+
+  defp answer!({changes, _state} = answer) when is_map(changes), do: answer
+
+  defp answer!(other) do
+    refused!("update must answer {updates by parameter, state}, got #{Options.short(other)}")
   end
 
   defp add(paths, parameters, changes) do

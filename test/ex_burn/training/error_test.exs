@@ -121,6 +121,38 @@ defmodule ExBurn.Training.ErrorTest do
       end)
     end
 
+    test "with targets that are complex numbers" do
+      data = {x(), Nx.as_type(Nx.broadcast(1, {4, 3}), :c64)}
+
+      for loss <- ExBurn.Training.Loss.names() do
+        text = "#{inspect(loss)} compares real numbers, targets are c64; give their parts by"
+        fit = fn -> Training.fit(model(loss: loss), data, verbose: false) end
+        assert_error("fit: #{text}", fit)
+      end
+
+      assert_error("train_step: :mse compares", fn ->
+        Training.train_step(model(loss: :mse), data)
+      end)
+
+      assert_error("evaluate: :mse compares", fn -> Training.evaluate(model(loss: :mse), data) end)
+
+      one = fn _y, p -> Nx.mean(p) end
+
+      assert_error("fit: :mae compares real numbers, got targets of c64", fn ->
+        Training.fit(model(loss: one, metrics: [:mae]), data, verbose: false)
+      end)
+
+      complex = {:mine, fn _y, p -> Nx.as_type(Nx.mean(p), :c64) end}
+
+      assert_error(
+        "fit: :mine must answer a scalar of a real type, got c64 of the shape {}",
+        fn ->
+          fit = model(loss: one, metrics: [complex])
+          Training.fit(fit, {x(), Nx.broadcast(1.0, {4, 3})}, verbose: false)
+        end
+      )
+    end
+
     test "with targets that are no probabilities" do
       model = model(loss: :binary_cross_entropy)
 
@@ -158,6 +190,23 @@ defmodule ExBurn.Training.ErrorTest do
             {[shuffle: :yes], "shuffle: is :yes, expected true or false"},
             {[verbose: nil], "verbose: is nil"},
             {[seed: -1], "seed: is -1"},
+            {[epochs: 10 ** 20],
+             "epochs: is 100000000000000000000, expected a positive integer below 2^63"},
+            {[batch_size: 10 ** 20],
+             "batch_size: is 100000000000000000000, expected a positive integer below 2^63"},
+            {[accumulate_gradients: 2 ** 63],
+             "accumulate_gradients: is 9223372036854775808, expected a positive integer below 2^63"},
+            {[gradient_checkpointing: {:every, 10 ** 20}],
+             "gradient_checkpointing: is {:every, 100000000000000000000}, expected true, false or"},
+            {[loss_scale: {:dynamic, interval: 10 ** 20}],
+             "loss_scale: is {:dynamic, [interval: "},
+            {[weight_decay: 10 ** 400],
+             "weight_decay: is an integer of 401 digits, expected a number of at least 0 that a float can hold"},
+            {[class_weights: [10 ** 400, 1, 1]], "class_weights: is [1000"},
+            {[lr_schedule: {:exponential, 1.0, 10 ** 400}],
+             "lr_schedule: the rate of epoch 2 is more than a float can hold"},
+            {[lr_schedule: fn _ -> 10 ** 400 end],
+             "lr_schedule: the rate of epoch 1 is more than a float can hold"},
             {[callbacks: [fn -> :ok end]], "callbacks: is "},
             {[validation_data: 1.0], "validation_data: is 1.0"},
             {[validation_data: 0.01], "validation_data: 0.01 of 4 rows"},
@@ -165,6 +214,41 @@ defmodule ExBurn.Training.ErrorTest do
             {[lr_schedule: fn _ -> -1 end], "lr_schedule: answers -1"}
           ] do
         assert_error("fit: " <> expected, fn -> fit({x(), y()}, option) end)
+      end
+    end
+
+    test "as large as they can be" do
+      for option <- [
+            [batch_size: 2 ** 63 - 1],
+            [accumulate_gradients: 2 ** 63 - 1],
+            [gradient_checkpointing: {:every, 2 ** 63 - 1}],
+            [loss_scale: {:dynamic, interval: 2 ** 63 - 1}],
+            [clip_norm: 3.4e38],
+            [clip_value: 3.4e38]
+          ],
+          do: assert(%Model{} = fit({x(), y()}, [epochs: 1] ++ option))
+    end
+
+    test "with numbers that nothing can hold, elsewhere" do
+      assert_error("checkpoint_callback: every: is 100000000000000000000", fn ->
+        Training.checkpoint_callback({10 ** 20, :steps}, "runs")
+      end)
+
+      assert_error("compile: learning_rate: is an integer of 401 digits", fn ->
+        model(learning_rate: 10 ** 400)
+      end)
+
+      assert_error("compile: eps: is an integer of 401 digits", fn ->
+        model(optimizer: {:adam, eps: 10 ** 400})
+      end)
+    end
+
+    # A gradient of f32 would be 0 then.
+    test "with bounds of gradients that f32 can't hold" do
+      for name <- [:clip_norm, :clip_value], value <- [1.0e-300, 1.0e-39, 1.0e39, 10 ** 400] do
+        text = "expected a number above 0 that f32 can hold, from 1.2e-38 to 3.4e38, or nil"
+        error = assert_error("fit: #{name}: is ", fn -> fit({x(), y()}, [{name, value}]) end)
+        assert Exception.message(error) =~ text
       end
     end
 
@@ -259,6 +343,28 @@ defmodule ExBurn.Training.ErrorTest do
         assert Exception.message(error) =~ "the gradient of #{error.details.parameter} is"
         assert parameters(error.details.model) == parameters(model)
       end
+    end
+
+    test "is reported by train_step under its name, without an epoch" do
+      nan = Nx.broadcast(Nx.Constants.nan(:f32), {4, 2})
+      model = model()
+      step = fn -> Training.train_step(model, {nan, y()}) end
+      error = assert_error("train_step: the loss is NaN; the first output", step)
+      refute Exception.message(error) =~ ~r/fit|epoch/
+      assert error.op == :train_step
+      assert parameters(error.details.model) == parameters(model)
+
+      far = model(optimizer: :sgd, learning_rate: 1.0e308)
+      assert_error("train_step: the parameter", fn -> Training.train_step(far, {x(), y()}) end)
+    end
+
+    test "in an evaluation that a float can't add up is infinite" do
+      loss = fn y, p ->
+        Nx.sum(Nx.as_type(Nx.multiply(Nx.add(p, y), 0), :f64)) |> Nx.add(1.7e308)
+      end
+
+      data = {x(), Nx.broadcast(0.0, {4, 3})}
+      assert Training.evaluate(model(loss: loss), data) == %{loss: :infinity}
     end
 
     test "in validation is reported in the history" do

@@ -115,6 +115,91 @@ defmodule ExBurn.Training.FailureTest do
     assert is_float(loss)
   end
 
+  # The run has no step behind it: the model is what it was given.
+  describe "what raises while a run is prepared leaves the model:" do
+    defp assert_left(model, opts, message) do
+      run = fn -> Training.fit(model, {x(), y()}, @quiet ++ opts) end
+      error = assert_raise Error, run
+      assert Exception.message(error) == message
+      assert %{model: left, history: [], error: %RuntimeError{message: "oops"}} = error.details
+      assert bits(left) == bits(model)
+
+      assert %Model{} =
+               Training.fit(
+                 %{left | metrics: [], loss: :mse, optimizer: :adam},
+                 {x(), y()},
+                 @quiet
+               )
+    end
+
+    test "a metric, and in a batch of a stream" do
+      model = %{model() | metrics: [mine: fn _y, _p -> raise "oops" end]}
+      assert_left(model, [], "fit: the metric :mine raised RuntimeError: oops")
+      error = assert_raise Error, fn -> Training.fit(model, batches(), @quiet) end
+      message = "fit: batch 1 of epoch 1: the metric :mine raised RuntimeError: oops"
+      assert Exception.message(error) == message
+      assert %{model: left, batch: 1, error: %RuntimeError{}} = error.details
+      assert bits(left) == bits(model)
+    end
+
+    test "a loss function" do
+      model = %{model() | loss: fn _y, _p -> raise "oops" end}
+      assert_left(model, [], "fit: the loss function raised RuntimeError: oops")
+    end
+
+    test "either function of an optimizer" do
+      raises = {fn _ -> raise "oops" end, fn g, s, _p -> {g, s} end}
+      model = %{model() | optimizer: raises}
+      assert_left(model, [], "fit: optimizer: its init raised RuntimeError: oops")
+      model = %{model() | optimizer: {fn _ -> %{} end, fn _g, _s, _p -> raise "oops" end}}
+      assert_left(model, [], "fit: optimizer: its update raised RuntimeError: oops")
+    end
+
+    test "a stream of validation data" do
+      stream = Stream.map(batches(), fn _ -> raise "oops" end)
+      message = "fit: validation_data raised RuntimeError: oops"
+      assert_left(model(), [validation_data: stream], message)
+    end
+
+    test "a schedule" do
+      schedule = [lr_schedule: fn _ -> raise "oops" end]
+      message = "fit: lr_schedule: raised for epoch 1: RuntimeError: oops"
+      assert_left(model(), schedule, message)
+    end
+
+    @tag :tmp_dir
+    test "with what a checkpoint had reached", %{tmp_dir: dir} do
+      opts = [epochs: 2, batch_size: 4, shuffle: false, verbose: false]
+      keep = [callbacks: [Training.checkpoint_callback(1, dir)]]
+      {want, history} = Training.fit_with_progress(model(), {x(), y()}, keep ++ opts)
+      model = %{model() | metrics: [mine: fn _y, _p -> raise "oops" end]}
+
+      error =
+        assert_raise Error, fn -> Training.fit(model, {x(), y()}, [resume: dir] ++ @quiet) end
+
+      assert %{model: left, history: ^history} = error.details
+      assert bits(left) == bits(want)
+      assert left.optimizer_state == nil
+    end
+  end
+
+  test "a batch of validation data that does not fit is named" do
+    error = failure({x(), y()}, validation_data: [{x(), y()}, {y(), y()}])
+
+    assert Exception.message(error) =~
+             "fit: validation_data: batch 2: input \"x\" has shape {12, 1}"
+
+    assert %Model{} = error.details.model
+  end
+
+  test "updates that are none are refused" do
+    model = %{model() | optimizer: {fn _ -> %{} end, fn _g, _s, _p -> :oops end}}
+    error = assert_raise Error, fn -> Training.fit(model, {x(), y()}, @quiet) end
+
+    assert Exception.message(error) ==
+             "fit: optimizer: update must answer {updates by parameter, state}, got :oops"
+  end
+
   test "a batch that does not fit the model is named" do
     [first, second, _] = batches()
     error = failure([first, second, {GradientCases.random({4, 2}, 3), rows(y(), 0)}])

@@ -102,6 +102,9 @@ defmodule ExBurn.Training.Loss.Check do
   Refuses targets that don't fit the prediction, both as a built-in loss sees them.
   """
   @spec shapes!(atom(), Nx.Container.t(), Nx.Container.t()) :: :ok
+  def shapes!(loss, %T{type: {:c, _}} = y_true, _y_pred), do: complex!(loss, "targets", y_true)
+  def shapes!(loss, %T{}, %T{type: {:c, _}} = y), do: complex!(loss, "the model's answers", y)
+
   def shapes!(:cross_entropy, %T{} = y_true, %T{shape: shape} = y_pred) do
     cond do
       shape == {} or elem(shape, tuple_size(shape) - 1) < 2 -> too_few_classes!(shape)
@@ -118,6 +121,14 @@ defmodule ExBurn.Training.Loss.Check do
 
   def shapes!(loss, y_true, %T{}), do: one_tensor!(loss, "the data holds", y_true)
   def shapes!(loss, _y_true, y_pred), do: one_tensor!(loss, "the model answers", y_pred)
+
+  defp complex!(loss, whose, t) do
+    raise Error,
+      op: :loss,
+      reason:
+        "#{inspect(loss)} compares real numbers, #{whose} are #{ExBurn.Type.name(t.type)}; " <>
+          "give their parts by Nx.real/1 and Nx.imag/1, or a function of y_true and y_pred"
+  end
 
   defp wrong_targets!(loss, y_true, shapes) do
     raise Error,
