@@ -37,6 +37,7 @@ defmodule ExBurn.Training do
     Batch,
     Callbacks,
     Checkpoint,
+    Data,
     Evaluation,
     Failure,
     History,
@@ -145,6 +146,7 @@ defmodule ExBurn.Training do
     options = Options.fit!(opts, model.seed)
     if options.lr_schedule, do: Update.no_rate!(model.optimizer, "lr_schedule:", :fit)
     model = Model.to_device(model, options.device || model.device)
+    options = Map.put(options, :rows, Data.rows(data))
     {model, options} = Checkpoint.resume!(model, options)
     model = struct!(model, Map.take(options, [:class_weights, :gradients, :loss_scale]))
     {model, history, _handle} = run(model, data, options)

@@ -8,8 +8,8 @@ defmodule ExBurn.Training.Checkpoint do
   model, if a callback keeps it. The order of the rows
   depends on the seed and the epoch's number, the learning rate on the schedule and the history, so a run that goes on from a
   checkpoint ends with the same bits as one that was not interrupted, on the same device. It must be given the same model,
-  data and options, but for `:epochs`, `:verbose` and `:callbacks`; those that can be compared are, which functions and data
-  can't.
+  data and options, but for `:epochs`, `:verbose` and `:callbacks`; those that can be compared are, of data only how many rows
+  `{x, y}` has, and functions can't.
 
   Files are written beside their place and renamed, so they are whole or not there. A file that was cut short later, whose
   contents differ from the checksum that was written with them, or that is no checkpoint, is passed over with a warning when a
@@ -54,9 +54,19 @@ defmodule ExBurn.Training.Checkpoint do
       more = %{first_epoch: length(history) + 1, history: history, kept: kept}
       {model, options |> Map.merge(more) |> Map.merge(Contents.place(contents))}
     else
-      :none -> fresh(model, options)
+      :none -> if file?(path), do: no_file!(path), else: fresh(model, options)
       {:error, reason} -> raise Error, op: :fit, reason: "resume: #{reason}"
     end
+  end
+
+  # A directory may be one that the first run is going to make.
+  defp file?(path), do: Path.extname(path) == ".safetensors"
+
+  defp no_file!(path) do
+    raise Error,
+      op: :fit,
+      reason:
+        "resume: there is no file #{path}; give a directory to start anew where it has no checkpoint"
   end
 
   defp fresh(model, options) do

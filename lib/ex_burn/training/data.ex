@@ -78,6 +78,32 @@ defmodule ExBurn.Training.Data do
         "weights must be a vector of #{rows} real numbers, got #{ExBurn.Options.short(other)}"
   end
 
+  @doc """
+  How many rows `{x, y}` has, `nil` of an enumerable and of what is no data.
+
+  ## Examples
+
+      iex> ExBurn.Training.Data.rows({Nx.iota({3, 2}), %{a: Nx.iota({3})}})
+      3
+      iex> ExBurn.Training.Data.rows([{Nx.iota({3, 2}), Nx.iota({3})}])
+      nil
+
+  """
+  @spec rows(term()) :: pos_integer() | nil
+  def rows(data) when is_tuple(data) and tuple_size(data) in [2, 3], do: first_axis(elem(data, 1))
+  def rows(_data), do: nil
+
+  defp first_axis(%T{shape: {}}), do: nil
+  defp first_axis(%T{shape: shape}), do: elem(shape, 0)
+  defp first_axis(tuple) when is_tuple(tuple), do: tuple |> Tuple.to_list() |> first_of()
+
+  defp first_axis(map) when is_map(map) and not is_struct(map),
+    do: map |> Map.values() |> first_of()
+
+  defp first_axis(_other), do: nil
+
+  defp first_of(values), do: Enum.find_value(values, &first_axis/1)
+
   # What is no tensor is left for the checks to refuse.
   defp upload(%T{vectorized_axes: []} = tensor), do: State.upload(tensor)
 

@@ -102,7 +102,7 @@ defmodule ExBurn.Training.Options do
   defp valid?(:gradient_checkpointing, {:every, count}), do: ExBurn.Options.positive?(count)
   defp valid?(:gradient_checkpointing, value), do: is_boolean(value)
   defp valid?(:gradients, value), do: value in [:autodiff, :symbolic]
-  defp valid?(:resume, value), do: value == nil or is_binary(value)
+  defp valid?(:resume, value), do: value == nil or (is_binary(value) and value != "")
 
   # Left to ExBurn.Training.Schedule and ExBurn.Device.
   defp valid?(name, _value) when name in [:lr_schedule, :device], do: true

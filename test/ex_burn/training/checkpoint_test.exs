@@ -223,7 +223,23 @@ defmodule ExBurn.Training.CheckpointTest do
       assert Exception.message(error) =~ message
     end
 
+    {x, y} = data()
+    fewer = {x[0..9], y[0..9]}
+
+    assert_raise Error, ~r/was written with rows: 11, now it is 10; give the same/, fn ->
+      Training.fit(model(), fewer, options(resume: dir))
+    end
+
     path = Path.join(dir, "model.safetensors")
+
+    assert_raise Error, ~r/^fit: resume: there is no file .*model.safetensors; give a/, fn ->
+      fit(model(), resume: path)
+    end
+
+    assert_raise Error, ~r/^fit: resume: is "", expected the path/, fn ->
+      fit(model(), resume: "")
+    end
+
     ExBurn.save(model(), path)
 
     assert_raise Error, ~r/is no checkpoint of this version/, fn -> fit(model(), resume: path) end

@@ -7,7 +7,7 @@ defmodule ExBurn.Training.Checkpoint.Settings do
   alias ExBurn.Model.State
   alias ExBurn.Training.Optimizer
 
-  @compared ~w(batch_size shuffle seed accumulate_gradients clip_norm clip_value weight_decay class_weights nan gradients
+  @compared ~w(rows batch_size shuffle seed accumulate_gradients clip_norm clip_value weight_decay class_weights nan gradients
     gradient_checkpointing lr_schedule loss_scale)a
 
   @doc """
