@@ -4,7 +4,7 @@ defmodule ExBurn.Model.Options do
   """
 
   alias ExBurn.{Device, Options}
-  alias ExBurn.Training.{Loss, Metric, Optimizer}
+  alias ExBurn.Training.{History, Loss, Metric, Optimizer}
 
   @doc """
   The options with defaults, or `ExBurn.Error`.
@@ -46,6 +46,9 @@ defmodule ExBurn.Model.Options do
     check!(is_list(metrics), :metrics, metrics, "a list")
     names = for metric <- metrics, do: metric |> Metric.fetch!() |> Metric.name()
     check!(names == Enum.uniq(names), :metrics, names, "metrics of different names")
+    validation = Enum.map(names, &History.val/1)
+    expected = "no metric that is named as another one over validation data"
+    check!(names -- validation == names, :metrics, names, expected)
   end
 
   defp learning_rate!(rate),

@@ -180,6 +180,10 @@ defmodule ExBurn.Training.ErrorTest do
 
       twice = [metrics: [:accuracy, :mae, accuracy: fn _y, p -> Nx.mean(p) end]]
       assert_error("metrics: is [:accuracy, :mae, :accuracy]", fn -> model(twice) end)
+
+      # Over validation data the first one has the second's name.
+      clash = [metrics: [:mae, val_mae: fn _y, p -> Nx.mean(p) end]]
+      assert_error("metrics: is [:mae, :val_mae], expected no metric", fn -> model(clash) end)
     end
 
     test "with wrong values" do

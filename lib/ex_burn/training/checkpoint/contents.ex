@@ -170,9 +170,13 @@ defmodule ExBurn.Training.Checkpoint.Contents do
     Model.update_params(model, given)
   rescue
     error in Error ->
-      reason = "resume: #{path}: #{error.reason}; it is of another model"
+      reason = "#{option(op)}#{path}: #{error.reason}; it is of another model"
       reraise %Error{op: op, reason: reason}, __STACKTRACE__
   end
+
+  # What the caller gave the path as.
+  defp option(:fit), do: "resume: "
+  defp option(_op), do: ""
 
   defp ref!(tensors, name, path, op) do
     case tensors do
@@ -182,7 +186,7 @@ defmodule ExBurn.Training.Checkpoint.Contents do
       %{} ->
         raise Error,
           op: op,
-          reason: "resume: #{path} has no tensor #{name}; it is of another model"
+          reason: "#{option(op)}#{path} has no tensor #{name}; it is of another model"
     end
   end
 
