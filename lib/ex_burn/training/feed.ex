@@ -104,12 +104,14 @@ defmodule ExBurn.Training.Feed do
   end
 
   @doc """
-  Lets the enumerable clean up.
+  Lets the enumerable clean up. What it raises is thrown as by `next/1`, with the number of the last batch.
   """
   @spec close(t() | nil) :: :ok
-  def close(%__MODULE__{continue: continue}) when is_function(continue, 1) do
+  def close(%__MODULE__{continue: continue, taken: taken}) when is_function(continue, 1) do
     continue.({:halt, nil})
     :ok
+  catch
+    kind, reason -> throw({__MODULE__, max(taken, 1), kind, reason, __STACKTRACE__})
   end
 
   def close(_feed), do: :ok

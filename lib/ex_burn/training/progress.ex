@@ -47,7 +47,7 @@ defmodule ExBurn.Training.Progress do
   @spec batch(t(), map()) :: t()
   def batch(%__MODULE__{mode: :terminal} = progress, info) do
     info = Map.update!(info, :steps, &(&1 || expected(progress, info.step)))
-    info |> batch_line(progress) |> fit() |> then(&IO.write([@clear, &1]))
+    info |> batch_line(progress) |> fit() |> then(&write([@clear, &1]))
     %{progress | open?: true, step: info.step}
   end
 
@@ -75,7 +75,7 @@ defmodule ExBurn.Training.Progress do
 
   def epoch(progress, info) do
     start = if progress.mode == :terminal, do: @clear, else: ""
-    IO.write([start, epoch_line(info, progress), "\n"])
+    write([start, epoch_line(info, progress), "\n"])
     %{counted(progress, info) | open?: false}
   end
 
@@ -99,11 +99,18 @@ defmodule ExBurn.Training.Progress do
   """
   @spec close(t()) :: t()
   def close(%__MODULE__{open?: true} = progress) do
-    IO.write("\n")
+    write("\n")
     %{progress | open?: false}
   end
 
   def close(%__MODULE__{} = progress), do: progress
+
+  # Who looked at the run may be gone; the run goes on.
+  defp write(text) do
+    IO.write(text)
+  rescue
+    _gone in [ArgumentError, ErlangError] -> :ok
+  end
 
   defp heading(epoch, epochs), do: "epoch #{epoch}/#{epochs}"
 

@@ -143,8 +143,15 @@ defmodule ExBurn.Training.Run do
 
   defp give_up(event, run) do
     unless last?(event), do: abandon(run)
-    Feed.close(run.feed)
+    close_quietly(run.feed)
     Progress.close(run.progress)
+  end
+
+  # What went wrong first is told.
+  defp close_quietly(feed) do
+    Feed.close(feed)
+  catch
+    _kind, _reason -> :ok
   end
 
   defp last?({name, _}), do: name in [:done, :failed]

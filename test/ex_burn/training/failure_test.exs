@@ -200,6 +200,30 @@ defmodule ExBurn.Training.FailureTest do
              "fit: optimizer: update must answer {updates by parameter, state}, got :oops"
   end
 
+  test "data that raises as it is closed leaves the model" do
+    stream =
+      Stream.resource(fn -> nil end, fn _ -> {batches(), nil} end, fn _ -> raise "not closed" end)
+
+    halt = fn
+      {:batch, _info}, state -> {:halt, state}
+      _event, state -> {:cont, state}
+    end
+
+    error = failure(stream, callbacks: [halt])
+
+    assert Exception.message(error) =~
+             ~r/^fit: batch \d+ of epoch 1: the data raised .*not closed/
+
+    assert %{error: %RuntimeError{message: "not closed"}, model: left} = error.details
+    refute bits(left) == bits(model())
+
+    # What went wrong first is told.
+    callback = fn _event, _state -> raise "oops" end
+    error = failure(stream, callbacks: [callback])
+    assert Exception.message(error) =~ "a callback in epoch 1 raised RuntimeError: oops"
+    refute_received _
+  end
+
   test "a batch that does not fit the model is named" do
     [first, second, _] = batches()
     error = failure([first, second, {GradientCases.random({4, 2}, 3), rows(y(), 0)}])

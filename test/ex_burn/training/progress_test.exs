@@ -44,6 +44,26 @@ defmodule ExBurn.Training.ProgressTest do
              "epoch 2/10  loss 0.2500  accuracy 0.7500  val_loss 0.5000  val_accuracy 0.5000  1,500 samples/s  2.0 s\n"
   end
 
+  test "a terminal that is gone does not end a run" do
+    {:ok, device} = StringIO.open("")
+    StringIO.close(device)
+
+    shown =
+      Task.async(fn ->
+        Process.group_leader(self(), device)
+
+        for mode <- [:terminal, :plain] do
+          mode
+          |> Progress.new(10, 32)
+          |> Progress.batch(@batch)
+          |> Progress.close()
+          |> Progress.epoch(@epoch)
+        end
+      end)
+
+    assert [%Progress{}, %Progress{}] = Task.await(shown)
+  end
+
   test "without a known number of steps there is neither bar nor ETA" do
     output =
       capture_io(fn ->
