@@ -35,7 +35,8 @@ defmodule ExBurn.Training.Checkpoint do
 
   defdelegate path(dir, epochs, batches \\ nil), to: Folder
   defdelegate list(dir), to: Folder
-  defdelegate prune(dir, keep, besides \\ []), to: Folder
+  defdelegate prune(path, keep, besides \\ []), to: Folder
+  defdelegate beyond(path), to: Folder
   defdelegate write(path, snapshot), to: Contents
 
   @doc """

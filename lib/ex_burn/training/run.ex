@@ -75,8 +75,11 @@ defmodule ExBurn.Training.Run do
 
     history = run.options.history
 
+    means = run.options[:means]
+
     %{
       history: history,
+      step: means && means.batches + means.skipped,
       reported: [:loss | run.names] ++ validation,
       kept: Checkpoint.kept(run.options, run.model, history)
     }

@@ -186,6 +186,27 @@ defmodule ExBurn.Training.CheckpointTest do
     assert Checkpoint.list(dir) == [Checkpoint.path(dir, 6), Checkpoint.path(dir, 5)]
   end
 
+  test "checkpoints of another run that got further are told of and left alone", %{tmp_dir: dir} do
+    fit(model(), callbacks: [Training.checkpoint_callback(1, dir, keep: 1)])
+    [other] = Checkpoint.list(dir)
+    keep = [Training.checkpoint_callback(1, dir, keep: 1), halting_after(3)]
+    {_, log} = with_log(fn -> fit(model(), callbacks: keep) end)
+    assert log =~ "has checkpoints of another run, up to checkpoint-000006.safetensors"
+    assert Checkpoint.list(dir) == [other, Checkpoint.path(dir, 3)]
+
+    keep = [Training.checkpoint_callback({1, :steps}, dir, keep: 2), halting_after(4)]
+    resumed = [resume: Checkpoint.path(dir, 3), callbacks: keep]
+    {_, log} = with_log(fn -> fit(model(), resumed) end)
+    assert log =~ "has checkpoints of another run"
+    own = for batch <- [3, 2], do: Checkpoint.path(dir, 3, batch)
+    assert Checkpoint.list(dir) == [other | own]
+
+    # Its own are no others.
+    File.rm!(other)
+    {_, log} = with_log(fn -> fit(model(), resume: dir, callbacks: keep) end)
+    refute log =~ "#{dir} has checkpoints"
+  end
+
   test "an empty directory, or none, starts a new run", %{tmp_dir: dir} do
     {fresh, history} = fit(model(), [])
 

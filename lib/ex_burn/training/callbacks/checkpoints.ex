@@ -3,6 +3,8 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
   The callback that writes checkpoints.
   """
 
+  require Logger
+
   alias ExBurn.{Error, Options}
   alias ExBurn.Training.{Callbacks, Checkpoint}
   alias ExBurn.Training.Callbacks.Watch
@@ -14,6 +16,9 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
   within an epoch, to the directory `dir`, which is made if it is not there: see `ExBurn.Training.Checkpoint`.
 
   Where gradients of several batches make a step, it is written behind the next batch that ends one.
+
+  A run that is not resumed had better have a directory of its own: checkpoints that an earlier one left there stay, and those
+  that the run has not come to are newer than its own. It warns of them.
 
   ## Options
 
@@ -58,14 +63,15 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
     fn
       {:start, info}, _state ->
         if best, do: Watch.expect!(watch, info.reported)
+        warn_of_others(dir, info)
         {:cont, Enum.reverse(info.history)}
 
       {:epoch, %{epoch: epoch} = info}, state ->
         history = [info | state || []]
 
         if rem(epoch, every) == 0 do
-          write(info, dir, Checkpoint.path(dir, epoch))
-          Checkpoint.prune(dir, keep, best(history, best, dir, watch))
+          path = write(info, dir, Checkpoint.path(dir, epoch))
+          Checkpoint.prune(path, keep, best(history, best, dir, watch))
         end
 
         {:cont, if(best, do: history, else: [])}
@@ -87,6 +93,10 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
   # Other callbacks may want a run to pause more often. The state is where it was written last.
   defp within_epochs(every, dir, keep) do
     fn
+      {:start, info}, state ->
+        warn_of_others(dir, info)
+        {:cont, state}
+
       {:pauses, _info}, _state ->
         {:every, every}
 
@@ -94,8 +104,8 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
         due? = div(step, every) > div(last_step(state, epoch), every)
 
         if due? do
-          write(info, dir, Checkpoint.path(dir, epoch - 1, step))
-          Checkpoint.prune(dir, keep)
+          path = write(info, dir, Checkpoint.path(dir, epoch - 1, step))
+          Checkpoint.prune(path, keep)
         end
 
         {:cont, if(due?, do: {epoch, step}, else: state)}
@@ -111,6 +121,16 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
   defp write(info, dir, path) do
     make_dir!(dir)
     info.checkpoint.(path)
+    path
+  end
+
+  defp warn_of_others(dir, info) do
+    with [newest | _] <- Checkpoint.beyond(Checkpoint.path(dir, length(info.history), info.step)) do
+      Logger.warning(
+        "checkpoint_callback: #{dir} has checkpoints of another run, up to #{Path.basename(newest)}, which are taken for " <>
+          "newer than those of this run until it has come so far; remove them, or go on from them with resume:"
+      )
+    end
   end
 
   defp make_dir!(dir) do

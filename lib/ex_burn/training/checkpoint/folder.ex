@@ -34,25 +34,37 @@ defmodule ExBurn.Training.Checkpoint.Folder do
       end
 
     names
-    |> Enum.flat_map(fn name ->
-      case Regex.run(~r/^checkpoint-(\d+)(?:-(\d+))?\.safetensors$/, name) do
-        [name | numbers] -> [{Enum.map(numbers, &String.to_integer/1), Path.join(dir, name)}]
-        nil -> []
-      end
-    end)
-    |> Enum.sort(:desc)
-    |> Enum.map(&elem(&1, 1))
+    |> Enum.filter(&numbers/1)
+    |> Enum.sort_by(&numbers/1, :desc)
+    |> Enum.map(&Path.join(dir, &1))
+  end
+
+  # Epochs, or epochs and batches, which are in the order of the run.
+  defp numbers(path) do
+    with [_name | numbers] <-
+           Regex.run(~r/^checkpoint-(\d+)(?:-(\d+))?\.safetensors$/, Path.basename(path)),
+         do: Enum.map(numbers, &String.to_integer/1)
   end
 
   @doc """
-  Removes all but the newest `keep` checkpoints of a directory, and those of the paths `besides`.
+  Paths of the checkpoints that a run which stands at `path` has not come to, the newest first: another run wrote them.
+  """
+  @spec beyond(Path.t()) :: [Path.t()]
+  def beyond(path) do
+    there = list(Path.dirname(path))
+    Enum.take_while(there, &(numbers(&1) > numbers(path)))
+  end
+
+  @doc """
+  Removes what is older than the checkpoint at `path`, but for the newest `keep`, that one among them, and the paths `besides`.
   """
   @spec prune(Path.t(), pos_integer() | :all, [Path.t()]) :: :ok
-  def prune(dir, keep, besides \\ [])
-  def prune(_dir, :all, _besides), do: :ok
+  def prune(path, keep, besides \\ [])
+  def prune(_path, :all, _besides), do: :ok
 
-  def prune(dir, keep, besides) do
-    old = dir |> list() |> Enum.drop(keep)
+  def prune(path, keep, besides) do
+    own = list(Path.dirname(path)) -- beyond(path)
+    old = Enum.drop(own, keep)
     Enum.each(old -- besides, &File.rm/1)
   end
 end
