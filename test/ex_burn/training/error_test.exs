@@ -238,6 +238,10 @@ defmodule ExBurn.Training.ErrorTest do
         Training.checkpoint_callback({10 ** 20, :steps}, "runs")
       end)
 
+      assert_error("early_stopping_callback: min_delta: is an integer of 401 digits", fn ->
+        Training.early_stopping_callback(2, 10 ** 400)
+      end)
+
       assert_error("compile: learning_rate: is an integer of 401 digits", fn ->
         model(learning_rate: 10 ** 400)
       end)

@@ -113,6 +113,6 @@ defmodule ExBurn.Training.Callbacks.Control do
     do: {:learning_rate, max(rate * factor, min(opts.min_lr, rate)), state}
 
   defp number!(op, name, value) do
-    Options.check!(is_number(value) and value >= 0, op, name, value, "a number of at least 0")
+    Options.check!(Options.float?(value), op, name, value, Options.float(value))
   end
 end

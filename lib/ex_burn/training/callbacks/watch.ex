@@ -50,8 +50,7 @@ defmodule ExBurn.Training.Callbacks.Watch do
   def new!(op, monitor, mode, min_delta) do
     expected = "the name of a value in the history, such as :val_loss"
     Options.check!(is_atom(monitor), op, :monitor, monitor, expected)
-    number? = is_number(min_delta) and min_delta >= 0
-    Options.check!(number?, op, :min_delta, min_delta, "a number of at least 0")
+    Options.check!(Options.float?(min_delta), op, :min_delta, min_delta, Options.float(min_delta))
     better = mode || @modes[base(monitor || :loss)]
     expected = ":min or :max, whichever is better of #{inspect(monitor)}"
     Options.check!(better in [:min, :max], op, :mode, mode, expected)
