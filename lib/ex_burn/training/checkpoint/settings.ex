@@ -27,10 +27,15 @@ defmodule ExBurn.Training.Checkpoint.Settings do
       |> Map.take([:loss, :learning_rate])
       |> Map.merge(Map.take(options, @compared))
       |> Map.put(:optimizer, optimizer)
+      |> Map.put(:validation_data, held_out(options))
       |> Map.put(:frozen, model.frozen |> Enum.map(&State.name/1) |> Enum.sort())
 
     Map.new(settings, fn {name, value} -> {Atom.to_string(name), text(value)} end)
   end
+
+  # A share leaves fewer rows to train on.
+  defp held_out(%{validation_data: share}) when is_float(share), do: share
+  defp held_out(_options), do: :no_share
 
   defp text({:steps, schedule}), do: "{:steps, #{text(schedule)}}"
   defp text({:steps, count, schedule}), do: "{:steps, #{count}, #{text(schedule)}}"
