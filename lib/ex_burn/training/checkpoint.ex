@@ -37,6 +37,7 @@ defmodule ExBurn.Training.Checkpoint do
   defdelegate list(dir), to: Folder
   defdelegate prune(path, keep, besides \\ []), to: Folder
   defdelegate beyond(path), to: Folder
+  defdelegate sweep(dir), to: Folder
   defdelegate write(path, snapshot), to: Contents
 
   @doc """

@@ -96,6 +96,7 @@ defmodule ExBurn.Training.BestTest do
     assert bias(second) == -0.4
   end
 
+  @tag :capture_log
   test "how many of the newest are kept beside the best", %{tmp_dir: dir} do
     fit([Training.checkpoint_callback(2, dir, [best: 1, keep: 2] ++ @score)])
     # Only every second epoch is written, and of these the second and the fourth are nearest.

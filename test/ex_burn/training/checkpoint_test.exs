@@ -30,7 +30,11 @@ defmodule ExBurn.Training.CheckpointTest do
   defp options(more),
     do: [epochs: @epochs, batch_size: 4, seed: 9, validation_data: data(), verbose: false] ++ more
 
-  defp fit(model, more), do: Training.fit_with_progress(model, data(), options(more))
+  defp fit(model, more) do
+    {validation, more} = Keyword.pop(more, :validation_data, data())
+    options = Keyword.put(options(more), :validation_data, validation)
+    Training.fit_with_progress(model, data(), options)
+  end
 
   defp bits(model),
     do: for({path, t} <- model.parameters ++ model.states, do: {path, Nx.to_binary(t)})
@@ -186,6 +190,16 @@ defmodule ExBurn.Training.CheckpointTest do
     assert Checkpoint.list(dir) == [Checkpoint.path(dir, 6), Checkpoint.path(dir, 5)]
   end
 
+  test "what a killed run left half written is removed, if it is old", %{tmp_dir: dir} do
+    [old, new, other] =
+      for name <- ~w(.ex_burnAb1.tmp .ex_burnXy2.tmp mine.tmp), do: Path.join(dir, name)
+
+    for path <- [old, new, other], do: File.write!(path, "")
+    for path <- [old, other], do: File.touch!(path, System.os_time(:second) - 7200)
+    fit(model(), callbacks: [Training.checkpoint_callback(1, dir), halting_after(1)])
+    assert Enum.map([old, new, other], &File.exists?/1) == [false, true, true]
+  end
+
   test "checkpoints of another run that got further are told of and left alone", %{tmp_dir: dir} do
     fit(model(), callbacks: [Training.checkpoint_callback(1, dir, keep: 1)])
     [other] = Checkpoint.list(dir)
@@ -221,6 +235,8 @@ defmodule ExBurn.Training.CheckpointTest do
 
     for {model, more, message} <- [
           {model(), [weight_decay: 0.1], "was written with weight_decay: 0.0, now it is 0.1"},
+          {model(), [validation_data: 0.2],
+           "was written with validation_data: :no_share, now it is 0.2"},
           {model(), [nan: :skip], "was written with nan: :stop, now it is :skip"},
           {model(), [lr_schedule: {:warmup, 2, {:linear, 0.1, 0.0}}],
            "was written with lr_schedule: nil, now it is {:warmup, 2, {:linear, 0.1, 0.0}}"},

@@ -63,7 +63,7 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
     fn
       {:start, info}, _state ->
         if best, do: Watch.expect!(watch, info.reported)
-        warn_of_others(dir, info)
+        begin(dir, info)
         {:cont, Enum.reverse(info.history)}
 
       {:epoch, %{epoch: epoch} = info}, state ->
@@ -94,7 +94,7 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
   defp within_epochs(every, dir, keep) do
     fn
       {:start, info}, state ->
-        warn_of_others(dir, info)
+        begin(dir, info)
         {:cont, state}
 
       {:pauses, _info}, _state ->
@@ -122,6 +122,11 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
     make_dir!(dir)
     info.checkpoint.(path)
     path
+  end
+
+  defp begin(dir, info) do
+    Checkpoint.sweep(dir)
+    warn_of_others(dir, info)
   end
 
   defp warn_of_others(dir, info) do

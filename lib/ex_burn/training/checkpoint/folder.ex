@@ -56,6 +56,22 @@ defmodule ExBurn.Training.Checkpoint.Folder do
   end
 
   @doc """
+  Removes what killed runs have left half written, and nobody has written to for an hour.
+  """
+  @spec sweep(Path.t()) :: :ok
+  def sweep(dir) do
+    since = System.os_time(:second) - 3600
+
+    # The engine writes a file under such a name first.
+    for path <- Path.wildcard(Path.join(dir, ".ex_burn*.tmp"), match_dot: true),
+        {:ok, %{type: :regular, mtime: mtime}} <- [File.stat(path, time: :posix)],
+        mtime < since,
+        do: File.rm(path)
+
+    :ok
+  end
+
+  @doc """
   Removes what is older than the checkpoint at `path`, but for the newest `keep`, that one among them, and the paths `besides`.
   """
   @spec prune(Path.t(), pos_integer() | :all, [Path.t()]) :: :ok
