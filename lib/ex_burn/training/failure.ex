@@ -18,7 +18,9 @@ defmodule ExBurn.Training.Failure do
     * `:error` - the exception of a callback, a hook, an enumerable, a layer, a loss, a metric or an optimizer's function, if it
       was not an `ExBurn.Error`
 
-  What is thrown, and exits, pass as they are. A process that is killed raises nothing: then the newest checkpoint has what
+    * `:exit` - the reason, where one of these exited, as a call does whose server is gone or takes too long
+
+  What is thrown passes as it is, and so do exits with `:normal`, `:shutdown` or `{:shutdown, term}`. A process that is killed raises nothing: then the newest checkpoint has what
   was reached, see `ExBurn.Training.restore/2`.
   """
 
@@ -54,6 +56,32 @@ defmodule ExBurn.Training.Failure do
 
   def error(exception, cause),
     do: :fit |> of_function(who(cause), exception) |> error(cause)
+
+  @doc """
+  The error for an exit, `nil` for one that says that nothing is wrong.
+
+  ## Examples
+
+      iex> error = ExBurn.Training.Failure.exit(:timeout, {:data, 2, 3})
+      iex> Exception.message(error)
+      "fit: batch 3 of epoch 2: the data exited: time out"
+      iex> error.details.exit
+      :timeout
+      iex> ExBurn.Training.Failure.exit({:shutdown, :stop}, {:data, 2, 3})
+      nil
+
+  """
+  @spec exit(term(), cause()) :: Error.t() | nil
+  def exit(reason, _cause) when reason in [:normal, :shutdown], do: nil
+  def exit({:shutdown, _why}, _cause), do: nil
+
+  def exit(reason, cause) do
+    text = reason |> Exception.format_exit() |> one_line()
+
+    %Error{op: :fit, reason: "#{who(cause)} exited: #{text}"}
+    |> error(cause)
+    |> put(:exit, reason)
+  end
 
   @doc """
   The error for an exception of a function that was given; an `ExBurn.Error` is that already.

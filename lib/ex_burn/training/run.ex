@@ -131,14 +131,22 @@ defmodule ExBurn.Training.Run do
       fail(kind, reason, __STACKTRACE__, {:callback, elem(event, 0), epoch(event, run)}, run)
   end
 
-  defp fail(:error, reason, stacktrace, cause, run) do
-    error = Exception.normalize(:error, reason, stacktrace)
-    history = Enum.reverse(run.history)
-    error = error |> Failure.error(cause) |> Failure.with_model(trained(run), history)
-    :erlang.raise(:error, error, stacktrace)
+  defp fail(kind, reason, stacktrace, cause, run) do
+    case failure(kind, reason, stacktrace, cause) do
+      nil ->
+        :erlang.raise(kind, reason, stacktrace)
+
+      error ->
+        error = Failure.with_model(error, trained(run), Enum.reverse(run.history))
+        :erlang.raise(:error, error, stacktrace)
+    end
   end
 
-  defp fail(kind, reason, stacktrace, _cause, _run), do: :erlang.raise(kind, reason, stacktrace)
+  defp failure(:error, reason, stacktrace, cause),
+    do: :error |> Exception.normalize(reason, stacktrace) |> Failure.error(cause)
+
+  defp failure(:exit, reason, _stacktrace, cause), do: Failure.exit(reason, cause)
+  defp failure(:throw, _value, _stacktrace, _cause), do: nil
 
   defp epoch({_name, %{epoch: epoch}}, _run), do: epoch
   defp epoch({:done, _how}, run), do: length(run.history)

@@ -200,6 +200,45 @@ defmodule ExBurn.Training.FailureTest do
              "fit: optimizer: update must answer {updates by parameter, state}, got :oops"
   end
 
+  test "data and callbacks that exit leave the model" do
+    slow =
+      Task.async_stream(
+        [1, 2],
+        fn n -> if n == 2, do: Process.sleep(:infinity), else: hd(batches()) end,
+        timeout: 200,
+        max_concurrency: 1
+      )
+
+    error = failure(Stream.map(slow, fn {:ok, batch} -> batch end))
+    assert Exception.message(error) =~ ~r/^fit: batch 2 of epoch 1: the data exited: .*time out/
+    assert %{exit: {:timeout, _}, model: %Model{}, batch: 2, epoch: 1} = error.details
+
+    {:ok, agent} = Agent.start(fn -> [] end)
+
+    callback = fn
+      {:epoch, %{epoch: 2}}, _state -> Agent.stop(agent) && Agent.get(agent, & &1)
+      _event, state -> {:cont, state}
+    end
+
+    error = failure({x(), y()}, callbacks: [callback])
+    {want, history} = trained({x(), y()}, 2)
+
+    assert Exception.message(error) =~
+             "fit: a callback after epoch 2 exited: exited in: GenServer"
+
+    assert %{exit: {:noproc, _}, history: ^history, model: left} = error.details
+    assert bits(left) == bits(want)
+
+    for quiet <- [:normal, :shutdown, {:shutdown, :stop}] do
+      run = fn ->
+        Training.fit(model(), {x(), y()}, @quiet ++ [callbacks: [fn _, _ -> exit(quiet) end]])
+      end
+
+      assert catch_exit(run.()) == quiet
+      refute_received _
+    end
+  end
+
   test "data that raises as it is closed leaves the model" do
     stream =
       Stream.resource(fn -> nil end, fn _ -> {batches(), nil} end, fn _ -> raise "not closed" end)
