@@ -27,16 +27,18 @@ defmodule ExBurn.Training.Checkpoint.Folder do
   """
   @spec list(Path.t()) :: [Path.t()]
   def list(dir) do
-    names =
-      case File.ls(dir) do
-        {:ok, names} -> names
-        {:error, _reason} -> []
-      end
-
-    names
+    dir
+    |> names()
     |> Enum.filter(&numbers/1)
     |> Enum.sort_by(&numbers/1, :desc)
     |> Enum.map(&Path.join(dir, &1))
+  end
+
+  defp names(dir) do
+    case File.ls(dir) do
+      {:ok, names} -> names
+      {:error, _reason} -> []
+    end
   end
 
   # Epochs, or epochs and batches, which are in the order of the run.
@@ -63,7 +65,9 @@ defmodule ExBurn.Training.Checkpoint.Folder do
     since = System.os_time(:second) - 3600
 
     # The engine writes a file under such a name first.
-    for path <- Path.wildcard(Path.join(dir, ".ex_burn*.tmp"), match_dot: true),
+    for name <- names(dir),
+        name =~ ~r/^\.ex_burn\w*\.tmp$/,
+        path = Path.join(dir, name),
         {:ok, %{type: :regular, mtime: mtime}} <- [File.stat(path, time: :posix)],
         mtime < since,
         do: File.rm(path)
