@@ -6,17 +6,26 @@ use std::time::{Duration, Instant};
 
 use ex_burn_engine::program::{Op, Program};
 
-/// The longest run that ends soon: half of the millisecond that the VM allows, because a run may be the first slow one.
-const SOON: Duration = Duration::from_micros(500);
+/// The longest run that ends soon: three quarters of what the VM allows, because a run may be the first slow one.
+const SOON: Duration = Duration::from_micros(750);
 
-/// Runs one after the other that have to end soon before the next is taken to.
+/// What the VM allows a function on its schedulers.
+const ALLOWED: Duration = Duration::from_millis(1);
+
+/// How many more of the latest runs must have ended soon than not before the next is taken to.
 const SURE: u32 = 8;
+
+/// How many are counted at most. On a busy machine a run now and then is late, after which the next are as quick as ever.
+const MOST: u32 = 2 * SURE;
+
+/// Runs that a late one outweighs.
+const LATE: u32 = 2;
 
 /// What is known of the runs of a program.
 pub(crate) struct Pace {
     /// Whether a run takes about as long as the one before it, whatever the operands hold.
     steady: bool,
-    /// How many of the latest runs ended soon.
+    /// How many more of the latest runs ended soon than late, from none to [`MOST`].
     soon: AtomicU32,
 }
 
@@ -34,12 +43,21 @@ impl Pace {
     pub(crate) fn timed<T>(&self, run: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = run();
-        if start.elapsed() > SOON {
-            self.soon.store(0, Ordering::Relaxed);
-        } else if self.soon.load(Ordering::Relaxed) < SURE {
-            self.soon.fetch_add(1, Ordering::Relaxed);
-        }
+        self.took(start.elapsed());
         result
+    }
+
+    fn took(&self, time: Duration) {
+        let soon = self.soon.load(Ordering::Relaxed);
+        let now = match time {
+            _ if time <= SOON => (soon + 1).min(MOST),
+            _ if time <= ALLOWED => soon.saturating_sub(LATE),
+            _ => soon.saturating_sub(SURE),
+        };
+        // Runs at the same time may forget one another, which does no harm. Most change nothing, and write nothing.
+        if now != soon {
+            self.soon.store(now, Ordering::Relaxed);
+        }
     }
 }
 
