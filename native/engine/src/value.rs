@@ -4,7 +4,6 @@
 //! operations in [`crate::ops`] are written once for both. They also hide that a complex tensor is, for Burn, a float
 //! tensor with one more axis, the last, for the real and the imaginary part.
 
-#[cfg(feature = "gpu")]
 use std::sync::Arc;
 
 use burn_backend::ops::{FloatTensorOps, IntTensorOps};
@@ -33,8 +32,8 @@ pub struct Value {
 /// Where the elements are.
 #[derive(Clone, Debug)]
 enum Memory {
-    /// Where Burn's operations and ours on the CPU find them.
-    Burn(DispatchTensor),
+    /// Where Burn's operations and ours on the CPU find them. Values are moved and cloned often, and handles are large.
+    Burn(Arc<DispatchTensor>),
     /// On a GPU, for the kernels of [`gpu`] alone.
     #[cfg(feature = "gpu")]
     Gpu(Arc<CubeTensor>),
@@ -60,7 +59,7 @@ impl Value {
         if !dtype.is_float() {
             tensor.autodiff = DispatchAutodiffContext::Disabled;
         }
-        Self { dtype, memory: Memory::Burn(tensor) }
+        Self { dtype, memory: Memory::Burn(Arc::new(tensor)) }
     }
 
     /// Wraps the memory of a GPU that holds elements of `dtype`, as they are there.
@@ -103,7 +102,7 @@ impl Value {
         } else {
             Dispatch::int_from_data(data, &device.burn())
         };
-        Self { dtype, memory: Memory::Burn(tensor) }
+        Self { dtype, memory: Memory::Burn(Arc::new(tensor)) }
     }
 
     /// A tensor of `ty` with every element equal to `number` (wrapped into integers, rounded into floats).
@@ -124,17 +123,13 @@ impl Value {
 
     /// Length of each axis.
     pub fn shape(&self) -> Vec<usize> {
-        let mut shape = self.stored().to_vec();
-        shape.truncate(self.rank());
-        shape
+        self.with_shape(<[usize]>::to_vec)
     }
 
     /// Whether [`shape`](Self::shape) is `shape`.
     pub fn has_shape(&self, shape: &[usize]) -> bool {
-        match self.flex() {
-            Some(tensor) => tensor.layout().shape().get(..self.rank()) == Some(shape),
-            None => self.shape() == shape,
-        }
+        // A comparison of slices is a call, which takes longer than to compare a few numbers.
+        self.with_shape(|own| own.len() == shape.len() && own.iter().zip(shape).all(|(a, b)| a == b))
     }
 
     /// Whether [`ty`](Self::ty) is `ty`.
@@ -142,24 +137,27 @@ impl Value {
         self.dtype == ty.dtype && self.has_shape(&ty.shape)
     }
 
-    /// The shape in memory.
-    fn stored(&self) -> Shape {
+    /// What `f` makes of [`shape`](Self::shape), of which no copy is made.
+    fn with_shape<T>(&self, f: impl FnOnce(&[usize]) -> T) -> T {
+        let own = |stored: &[usize]| f(&stored[..stored.len() - usize::from(self.dtype.is_complex())]);
+        if let Some(tensor) = self.flex() {
+            return own(tensor.layout().shape());
+        }
         match &self.memory {
-            Memory::Burn(tensor) => tensor.shape(),
+            Memory::Burn(tensor) => own(&tensor.shape()),
             #[cfg(feature = "gpu")]
-            Memory::Gpu(tensor) => tensor.meta.shape().clone(),
+            Memory::Gpu(tensor) => own(tensor.meta.shape()),
         }
     }
 
     /// Number of axes.
     pub fn rank(&self) -> usize {
-        self.stored().len() - usize::from(self.dtype.is_complex())
+        self.with_shape(<[usize]>::len)
     }
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        let numbers = self.stored().num_elements();
-        if self.dtype.is_complex() { numbers / 2 } else { numbers }
+        self.with_shape(|shape| shape.iter().product())
     }
 
     /// True when an axis has length 0.
@@ -232,7 +230,7 @@ impl Value {
     /// As [`Value::tensor`].
     pub fn into_tensor(self) -> DispatchTensor {
         match self.memory {
-            Memory::Burn(tensor) => tensor,
+            Memory::Burn(tensor) => Arc::unwrap_or_clone(tensor),
             #[cfg(feature = "gpu")]
             Memory::Gpu(_) => panic!("{} is on a GPU, where Burn's operations do not run", self.ty()),
         }

@@ -214,6 +214,60 @@ defmodule ExBurn.Defn.ControlFlowTest do
     end
   end
 
+  defn counted(first, step, limit, opts \\ []) do
+    {last, turns, _, _} =
+      while {i = first, turns = 0, step, limit}, goes_on(i, limit, opts) do
+        {i + step, turns + 1, step, limit}
+      end
+
+    {last, turns}
+  end
+
+  deftransformp goes_on(i, limit, opts) do
+    case opts[:limit] do
+      nil -> apply(Nx, opts[:compare], [i, limit])
+      limit -> apply(Nx, opts[:compare], [i, Nx.tensor(limit, type: i.type)])
+    end
+  end
+
+  test "loops that count, by integers of all kinds up to what is given or known" do
+    loops = [
+      {:less, 0, 3, 100},
+      {:less, 9, 1, 3},
+      {:less_equal, 0, 5, 100},
+      {:not_equal, 0, 4, 100},
+      {:equal, 7, 1, 7},
+      {:greater, 100, 255, 3},
+      {:greater_equal, 100, 255, 3}
+    ]
+
+    for type <- ~w(u8 s16 s32 u32 s64 u64)a, {compare, first, step, limit} <- loops do
+      # 255 is one less than nothing for u8; the others count down by a step that they can hold.
+      step = if step == 255 and type != :u8, do: -5, else: step
+      numbers = [first, step, limit]
+
+      if Enum.all?(numbers, &(&1 >= 0 or match?("s" <> _, Atom.to_string(type)))) do
+        args = Enum.map(numbers, &Nx.tensor(&1, type: type))
+        assert_same(&counted(&1, &2, &3, compare: compare), args)
+        assert_same(&counted(&1, &2, &3, compare: compare, limit: limit), args)
+      end
+    end
+  end
+
+  test "loops that count beyond what signed numbers hold" do
+    half = 2 ** 63
+    args = Enum.map([half - 2, 1, half + 3], &Nx.tensor(&1, type: :u64))
+
+    {last, turns} =
+      Nx.Defn.jit(&counted(&1, &2, &3, compare: :less), @compiler).(
+        hd(args),
+        Enum.at(args, 1),
+        Enum.at(args, 2)
+      )
+
+    assert {Nx.to_number(last), Nx.to_number(turns)} == {half + 3, 5}
+  end
+
   test "a vectorized condition" do
     x = Nx.tensor([1, 3, 20])
     want = Nx.Defn.jit_apply(&predicates_per_row/1, [x], compiler: Nx.Defn.Evaluator)

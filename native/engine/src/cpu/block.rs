@@ -91,11 +91,9 @@ pub(super) fn put_all<T: Copy>(places: &mut [MaybeUninit<T>], elements: &[T]) {
 /// Whether the elements of a tensor lie in row-major order in memory which nobody else holds.
 pub(super) fn is_own<T: Number>(value: &Value) -> bool {
     value.dtype() == T::TYPE
+        && value.is_alone()
         && value.flex().is_some_and(|tensor| {
-            tensor.is_unique()
-                && tensor.layout().is_contiguous()
-                && tensor.layout().start_offset() == 0
-                && !value.is_empty()
+            tensor.layout().is_contiguous() && tensor.layout().start_offset() == 0 && !value.is_empty()
         })
 }
 

@@ -134,6 +134,11 @@ impl Frame {
         self.condition(operands, captures, Values::new())
     }
 
+    /// The next instruction is a loop: whether it goes on from `state`, where that needs no run of its condition.
+    pub(super) fn goes_on(&self, state: &[Value], captures: &[Value]) -> Option<bool> {
+        self.nested(0).ok()?.bound()?.holds(state, captures)
+    }
+
     /// The next instruction is a loop: whether it goes on from `state`. Values go to `memory`, which is empty.
     pub(super) fn condition(&self, state: Vec<Value>, captures: Vec<Value>, mut memory: Values) -> Result<Frame> {
         let plan = self.nested(0)?;

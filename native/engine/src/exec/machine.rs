@@ -5,7 +5,7 @@ use std::mem;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::exec::frame::{Event, Frame, Role};
+use crate::exec::frame::{Event, Frame, Role, Values};
 use crate::exec::{Plan, check_stopped};
 use crate::value::Value;
 
@@ -100,12 +100,14 @@ impl Machine {
         let Some(outer) = self.outer.last() else { return Ok(Some(results)) };
         let (role, memory) = self.current.end();
         match role {
-            Role::Condition { state, captures } if is_true(&results)? => {
-                check_stopped("while")?;
-                self.current = outer.body(state, captures, memory)?;
+            Role::Condition { state, captures } => {
+                let goes_on = is_true(&results)?;
+                self.iterate(goes_on, state, captures, memory)?;
             }
-            Role::Condition { state, .. } => self.give_back(state),
-            Role::Body { captures } => self.current = outer.condition(results, captures, memory)?,
+            Role::Body { captures } => match outer.goes_on(&results, &captures) {
+                Some(goes_on) => self.iterate(goes_on, results, captures, memory)?,
+                None => self.current = outer.condition(results, captures, memory)?,
+            },
             Role::Predicate { number, operands } if is_true(&results)? => {
                 self.current = outer.branch(number, operands)?;
             }
@@ -113,6 +115,18 @@ impl Machine {
             Role::Branch | Role::Main => self.give_back(results),
         }
         Ok(None)
+    }
+
+    /// The loop goes on from `state`, or ends with it.
+    fn iterate(&mut self, goes_on: bool, state: Vec<Value>, captures: Vec<Value>, memory: Values) -> Result<()> {
+        match self.outer.last().filter(|_| goes_on) {
+            Some(outer) => {
+                check_stopped("while")?;
+                self.current = outer.body(state, captures, memory)?;
+            }
+            None => self.give_back(state),
+        }
+        Ok(())
     }
 
     /// Hands results of the programs inside an instruction to the frame of that instruction.

@@ -1,5 +1,6 @@
 //! Runs programs.
 
+mod bound;
 mod executable;
 mod frame;
 mod held;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::cpu::tape::Tape;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::exec::bound::Bound;
 use crate::exec::held::Held;
 use crate::exec::serial::Serial;
 use crate::exec::{Machine, Outcome, host};
@@ -26,6 +27,8 @@ struct Prepared {
     last_output: Vec<bool>,
     /// How many values there are.
     values: usize,
+    /// What it says as the condition of a loop, where that is a comparison of integers.
+    bound: Option<Bound>,
 }
 
 /// What an instruction needs besides itself.
@@ -86,7 +89,8 @@ impl Plan {
         steps.reverse();
         lends(&program, captures).into_iter().for_each(|number: usize| steps[number].lends = true);
         let unused_inputs = (0..program.inputs.len()).filter(|&id| !read_later[id]).collect();
-        Self(Arc::new(Prepared { program, steps, unused_inputs, last_output, values }))
+        let bound = Bound::of(&program);
+        Self(Arc::new(Prepared { program, steps, unused_inputs, last_output, values, bound }))
     }
 
     /// The program as it was given.
@@ -138,6 +142,11 @@ impl Plan {
     /// Whether somebody reads the input with this number.
     pub(super) fn reads_input(&self, id: usize) -> bool {
         self.0.unused_inputs.binary_search(&id).is_err()
+    }
+
+    /// What the program says as the condition of a loop, where that needs no run.
+    pub(super) fn bound(&self) -> Option<Bound> {
+        self.0.bound
     }
 
     /// How many values there are, inputs and results.

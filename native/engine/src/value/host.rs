@@ -1,6 +1,7 @@
 //! Values in the CPU's memory, as they lie there.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use burn_backend::Slice;
 use burn_dispatch::{BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
@@ -15,41 +16,60 @@ impl Value {
     /// The memory as the CPU backend keeps it: shared, possibly strided. `None` on other devices and while tracked by
     /// autodiff.
     pub fn flex(&self) -> Option<&FlexTensor> {
-        let Memory::Burn(DispatchTensor { kind: DispatchTensorKind::Flex(tensor), .. }) = &self.memory else {
-            return None;
-        };
-        match tensor {
-            BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t) => Some(t),
+        match &self.burn()?.kind {
+            DispatchTensorKind::Flex(
+                BackendTensor::Float(tensor) | BackendTensor::Int(tensor) | BackendTensor::Bool(tensor),
+            ) => Some(tensor),
             _ => None,
         }
     }
 
-    /// [`flex`](Self::flex) for writing.
+    /// [`flex`](Self::flex) for writing, a handle of this value's own: others that share the memory count as holders of it.
     pub fn flex_mut(&mut self) -> Option<&mut FlexTensor> {
-        let Memory::Burn(DispatchTensor { kind: DispatchTensorKind::Flex(tensor), .. }) = &mut self.memory else {
-            return None;
-        };
-        match tensor {
-            BackendTensor::Float(t) | BackendTensor::Int(t) | BackendTensor::Bool(t) => Some(t),
+        self.flex()?;
+        let Memory::Burn(tensor) = &mut self.memory else { return None };
+        match &mut Arc::make_mut(tensor).kind {
+            DispatchTensorKind::Flex(
+                BackendTensor::Float(tensor) | BackendTensor::Int(tensor) | BackendTensor::Bool(tensor),
+            ) => Some(tensor),
             _ => None,
+        }
+    }
+
+    /// Whether nobody else holds the memory, of the CPU.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.burn().is_some_and(|handle| Arc::strong_count(handle) == 1)
+            && self.flex().is_some_and(FlexTensor::is_unique)
+    }
+
+    fn burn(&self) -> Option<&Arc<DispatchTensor>> {
+        match &self.memory {
+            Memory::Burn(tensor) => Some(tensor),
+            #[cfg(feature = "gpu")]
+            Memory::Gpu(_) => None,
         }
     }
 
     /// With row-major CPU memory that holds these elements and no others; copied when it is not so already.
     pub fn contiguous(mut self) -> Self {
-        if let Some(tensor) = self.flex_mut() {
+        let is_dense = |tensor: &FlexTensor| {
             let layout = tensor.layout();
             let whole = layout.num_elements() * tensor.dtype().size() == tensor.bytes().len();
-            if !(whole && layout.is_contiguous()) {
-                *tensor = cpu::compact(tensor);
-            }
+            whole && layout.is_contiguous()
+        };
+        if !self.flex().is_some_and(is_dense)
+            && let Some(tensor) = self.flex_mut()
+        {
+            *tensor = cpu::compact(tensor);
         }
         self
     }
 
     /// [Contiguous](Self::contiguous) in memory that nobody else holds.
     pub(crate) fn into_own(mut self) -> Self {
-        if let Some(tensor) = self.flex_mut().filter(|tensor| !tensor.is_unique()) {
+        if !self.is_alone()
+            && let Some(tensor) = self.flex_mut()
+        {
             *tensor = cpu::compact(tensor);
         }
         self.contiguous()
@@ -101,7 +121,7 @@ impl Value {
         let tensor = if float { BackendTensor::Float(tensor) } else { BackendTensor::Int(tensor) };
         let kind = DispatchTensorKind::Flex(tensor);
         let tensor = DispatchTensor { kind, autodiff: DispatchAutodiffContext::Disabled };
-        Self { dtype, memory: Memory::Burn(tensor) }
+        Self { dtype, memory: Memory::Burn(Arc::new(tensor)) }
     }
 
     /// One element as a real number, for scalars that steer the host.

@@ -4,7 +4,7 @@ use burn_backend::Slice;
 use burn_backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_dispatch::Dispatch;
 
-use super::{Memory, Value, stored_shape};
+use super::{Value, stored_shape};
 use crate::cpu;
 use crate::types::Type;
 
@@ -100,7 +100,6 @@ impl Value {
         let dtype = parts[0].dtype;
         let tensors = parts.into_iter().map(|p| p.into_tensor()).collect();
         let cat = if dtype.storage().is_float() { Dispatch::float_cat } else { Dispatch::int_cat };
-        let tensor = cat(tensors, axis);
-        Self { dtype, memory: Memory::Burn(tensor) }
+        Self::new(dtype, cat(tensors, axis))
     }
 }
