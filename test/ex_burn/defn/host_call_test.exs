@@ -155,6 +155,54 @@ defmodule ExBurn.Defn.HostCallTest do
         do: assert(want == tags(assert_same_calls(&branch_of_branch/1, [Nx.tensor(x)])))
   end
 
+  # The cond in the middle is computed whichever branch of the last is taken, and reads what one of these reads.
+  defn branch_and_cond_before(x) do
+    doubled = hook(x * 2, see(:doubled))
+    middle = if x > 5, do: x, else: doubled
+
+    cond do
+      x > 10 -> middle + 1
+      x > 3 -> hook(middle, see(:above_three))
+      true -> doubled - middle
+    end
+  end
+
+  # What two conds read is read by two others, of which the function answers the last and one inside it.
+  defn cond_in_conds(x, y) do
+    zero = x - x
+    called = if y > y, do: x, else: hook(x, see(:called))
+
+    {first, _} =
+      if x < x, do: {hook(x, see(:never)), zero}, else: {zero, hook(called, see(:inner))}
+
+    second =
+      if first > y,
+        do: if(y > zero, do: first, else: hook(called, see(:first))),
+        else: hook(called + x, see(:second))
+
+    {if(y > 0, do: x, else: second * x), second * x}
+  end
+
+  # What both read is computed before both: with 7, where nobody needs it, it is called all the same.
+  test "what a cond before a branch and the branch read is called once" do
+    assert [:doubled, :above_three] = called(&branch_and_cond_before/1, [Nx.tensor(4)])
+    assert [:doubled] = called(&branch_and_cond_before/1, [Nx.tensor(1)])
+
+    # Nx.Defn.Evaluator calls again after a predicate that is false.
+    for x <- [-1, 2], y <- [-2, 0, 3] do
+      args = [Nx.tensor(x), Nx.tensor(y)]
+      [want, got] = for c <- [Nx.Defn.Evaluator, Compiler], do: calls(&cond_in_conds/2, args, c)
+      assert got == Enum.uniq(want)
+    end
+  end
+
+  defp calls(fun, args, compiler) do
+    Nx.Defn.jit_apply(fun, args, compiler: compiler)
+    seen()
+  end
+
+  defp called(fun, args), do: tags(assert_same_calls(fun, args))
+
   def same(t, tag) do
     send(self(), {:seen, tag, t})
     t

@@ -24,7 +24,7 @@ defmodule ExBurn.Defn.Lowering.Scope do
           kind: :root | :closed | :branch | :backward,
           program: Program.t(),
           parameters: %{non_neg_integer() => [Program.ref()]},
-          ids: %{reference() => atom()},
+          ids: Shared.ids(),
           known: %{term() => [Program.ref()]},
           inline: boolean(),
           calls: [HostCall.t() | {non_neg_integer(), HostCall.t()}],
@@ -228,7 +228,7 @@ defmodule ExBurn.Defn.Lowering.Scope do
   end
 
   @doc """
-  The nodes that belong to the scope of a container of expressions, and their operations.
+  The nodes that belong to the scope of a container of expressions.
   """
   def ids(container), do: Shared.scope_ids(container)
 

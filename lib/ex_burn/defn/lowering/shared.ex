@@ -16,49 +16,55 @@ defmodule ExBurn.Defn.Lowering.Shared do
   @unsafe ~w(hook io_call runtime_call while block fun reduce window_reduce quotient remainder pow left_shift right_shift
              gather indexed_add indexed_put)a
 
-  @type ids :: %{reference() => atom()}
+  @type ids :: %{reference() => Nx.Tensor.t()}
 
   @doc """
-  The nodes that belong to the scope of a container of expressions, and their operations, but none of those that `outside?`
-  says belong to a scope around it: nobody looks behind these, so that a chain of branches takes time as its length.
+  The nodes that belong to the scope of a container of expressions, but none of those that `outside?` says belong to a scope
+  around it: nobody looks behind these, so that a chain of branches takes time as its length.
 
   A node belongs to the innermost scope around all that read it. What one `cond` alone reads is its own, although another
   `cond` reads that one: `Nx.Defn.Tree.scope_ids/1` counts it to the scope around both, where it would be computed, and its
   hooks called, whichever branch is taken.
   """
   @spec scope_ids(Nx.Container.t(), (reference() -> boolean())) :: ids()
-  def scope_ids(container, outside? \\ fn _id -> false end) do
-    leaves = Composite.flatten_list([container])
-    scopes = Enum.reduce(leaves, %{}, &visit(&1, &2, nil, outside?))
-    for {id, {op, nil}} <- scopes, into: %{}, do: {id, op}
+  def scope_ids(container, outside? \\ fn _id -> false end),
+    do: scope_ids([{container, nil}], %{}, outside?)
+
+  # `scopes` has the `cond` in which a node is computed, or `nil`. It is settled once all that read the node are.
+  defp scope_ids(roots, scopes, outside?) do
+    leaves = for {root, scope} <- roots, t <- Composite.flatten_list([root]), do: {t, scope}
+    {nodes, _} = Enum.reduce(leaves, {[], %{}}, fn {t, _}, acc -> order(t, acc, outside?) end)
+    scopes = Enum.reduce(leaves, scopes, fn {t, scope}, acc -> read(t, scope, acc) end)
+    scopes = Enum.reduce(nodes, scopes, &read_args/2)
+    for %T{data: %Expr{id: id}} = t <- nodes, scopes[id] == nil, into: %{}, do: {id, t}
   end
 
-  # `scopes` has the operation of each node, and the `cond` in which it is computed or `nil`.
-  defp visit(%T{data: %Expr{op: :constant}}, scopes, _scope, _outside?), do: scopes
+  # All nodes, each after those that read it.
+  defp order(%T{data: %Expr{op: :constant}}, acc, _outside?), do: acc
 
-  defp visit(%T{data: %Expr{id: id, op: op}} = t, scopes, scope, outside?) do
-    case scopes do
-      %{^id => {_op, known}} ->
-        around = around(known, scope, scopes)
-        if around == known, do: scopes, else: place(t, {op, around}, scopes, outside?)
-
-      %{} ->
-        if outside?.(id), do: scopes, else: place(t, {op, scope}, scopes, outside?)
+  defp order(%T{data: %Expr{id: id}} = t, {nodes, seen} = acc, outside?) do
+    if is_map_key(seen, id) or outside?.(id) do
+      acc
+    else
+      acc = {nodes, Map.put(seen, id, true)}
+      {_args, {nodes, seen}} = Tree.apply_args(t, :scope, acc, &{&1, order(&1, &2, outside?)})
+      {[t | nodes], seen}
     end
   end
 
   # The first predicate of a `cond` is computed in any case.
-  defp place(%T{data: %Expr{id: id} = expr} = t, {op, scope}, scopes, outside?) do
-    scopes = Map.put(scopes, id, {op, scope})
-
-    if op == :cond do
-      [first | rest] = parts(expr.args)
-      scopes = visit(first, scopes, scope, outside?)
-      Enum.reduce(rest, scopes, &visit(&1, &2, id, outside?))
-    else
-      t |> Tree.apply_args(:scope, scopes, &{&1, visit(&1, &2, scope, outside?)}) |> elem(1)
-    end
+  defp read_args(%T{data: %Expr{id: id, op: :cond, args: args}}, scopes) do
+    [first | rest] = parts(args)
+    Enum.reduce(rest, read(first, scopes[id], scopes), &read(&1, id, &2))
   end
+
+  defp read_args(%T{data: %Expr{id: id}} = t, scopes) do
+    scope = scopes[id]
+    t |> Tree.apply_args(:scope, scopes, &{&1, read(&1, scope, &2)}) |> elem(1)
+  end
+
+  defp read(%T{data: %Expr{id: id}}, scope, scopes),
+    do: Map.update(scopes, id, scope, &around(&1, scope, scopes))
 
   # The tensors of all predicates and branches, those of the first predicate first.
   defp parts([clauses, last]),
@@ -73,7 +79,7 @@ defmodule ExBurn.Defn.Lowering.Shared do
   end
 
   defp outwards(scope, scopes),
-    do: scope |> Stream.iterate(&elem(scopes[&1], 1)) |> Enum.take_while(& &1)
+    do: scope |> Stream.iterate(&scopes[&1]) |> Enum.take_while(& &1)
 
   # What must not be computed twice on one way: what calls into Elixir, or may, and what takes long.
   @once ~w(hook io_call runtime_call while block reduce window_reduce)a
@@ -126,7 +132,17 @@ defmodule ExBurn.Defn.Lowering.Shared do
   def ids(parts, count, outside?) do
     {[{_, first} | predicates], branches} = Enum.split(parts, count)
     always = always(first, Enum.map(predicates, &elem(&1, 1)), Enum.map(branches, &elem(&1, 1)))
-    Map.merge(always, sometimes(predicates ++ branches, always, outside?))
+    ids = Map.merge(always, sometimes(predicates ++ branches, always, outside?))
+    if Enum.any?(ids, &cond?/1), do: around_all(ids, parts, outside?), else: ids
+  end
+
+  defp cond?({_id, %T{data: %Expr{op: op}}}), do: op == :cond
+
+  # What both a `cond` that is computed before and a part read is computed before both, or each would compute it.
+  defp around_all(ids, parts, outside?) do
+    before = Enum.map(ids, fn {_id, t} -> {t, nil} end)
+    inside = Enum.map(parts, fn {part, _ids} -> {part, :inside} end)
+    scope_ids(before ++ inside, %{inside: nil}, outside?)
   end
 
   # The way to a branch leads over the predicates before it, to the last one over all of them.
@@ -139,15 +155,16 @@ defmodule ExBurn.Defn.Lowering.Shared do
   end
 
   defp sometimes(parts, always, outside?) do
-    counts = Enum.frequencies(for {_, ids} <- parts, {id, :cond} <- ids, do: id)
-    several = for {id, n} <- counts, n > 1, not is_map_key(always, id), into: %{}, do: {id, :cond}
+    conds = for {_, ids} <- parts, node <- ids, cond?(node), do: node
+    counts = Enum.frequencies_by(conds, &elem(&1, 0))
+    several = for {id, n} <- counts, n > 1, not is_map_key(always, id), do: id
 
-    if several == %{} do
-      several
+    if several == [] do
+      %{}
     else
       leaves = Enum.flat_map(parts, fn {part, _} -> Composite.flatten_list([part]) end)
       {_, safe} = Enum.reduce(leaves, {true, %{}}, &safe(&1, &2, outside?))
-      Map.filter(several, fn {id, _} -> safe[id] end)
+      conds |> Map.new() |> Map.take(Enum.filter(several, &safe[&1]))
     end
   end
 
