@@ -1,4 +1,7 @@
 //! The functions of steps as code of a kernel.
+//!
+//! Compilers of shaders calculate with steps as if nothing were rounded, infinite or NaN: `(x + y) - y` becomes `x`, and `x * 0`
+//! becomes 0. So what arithmetic takes and what it answers is joined to a zero that is read from memory, as in `function`.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -48,7 +51,7 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
         One::Round => bits(function::round(f)),
         One::RoundBf16 => round_bf16(x),
         One::RoundSmall(small) => small::round(x, small),
-        One::Rsqrt => bits(1.0f32 / f.sqrt()),
+        One::Rsqrt => bits(1.0f32 / f.sqrt()) | zero,
         One::Sigmoid => bits(power::sigmoid(f, zero)),
         One::SignExtend(width) => bits_of(signed(x << comptime!(32 - width)) >> comptime!(32 - width as i32)),
         One::SignF => sign(x),
@@ -56,7 +59,7 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
         One::Sin => bits(angle::sin(f, zero)),
         One::Sinh => bits(power::sinh(f, zero)),
         One::SintToFloat => bits(f32::cast_from(signed(x))),
-        One::Sqrt => bits(f.sqrt()),
+        One::Sqrt => bits(f.sqrt()) | zero,
         One::Tan => bits(angle::tan(f, zero)),
         One::Tanh => bits(function::tanh(f, zero)),
         One::TruthF => truth((x & 0x7fff_ffffu32) != 0u32),
@@ -117,31 +120,32 @@ fn round_bf16(x: u32) -> u32 {
 
 #[cube]
 pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
-    let a = number(x);
-    let b = number(y);
+    // Two ways to join a zero, lest they be seen to be equal.
+    let a = number(x | zero);
+    let b = number(y ^ zero);
     match function {
-        Two::AddF => bits(a + b),
+        Two::AddF => bits(a + b) | zero,
         Two::AddI => x + y,
         Two::And => x & y,
         Two::Atan2 => bits(angle::atan2(a, b, zero)),
-        Two::DivideF => bits(divided_float(a, b)),
+        Two::DivideF => bits(divided_float(a, b)) | zero,
         Two::DivideS => divided(x, y),
         Two::DivideU => x / y,
         Two::EqualF => truth(equal(x, y)),
         Two::EqualI => truth(x == y),
-        Two::LessF => truth(ordered(x, y) & (a < b)),
+        Two::LessF => truth(ordered(x, y) & (number(x) < number(y))),
         Two::LessS => truth(signed(x) < signed(y)),
         Two::LessU => truth(x < y),
-        Two::LessEqualF => truth(ordered(x, y) & (a <= b)),
+        Two::LessEqualF => truth(ordered(x, y) & (number(x) <= number(y))),
         Two::LessEqualS => truth(signed(x) <= signed(y)),
         Two::LessEqualU => truth(x <= y),
-        Two::MaxF => select((b > a) | is_nan(b), y, x),
+        Two::MaxF => select((number(y) > number(x)) | is_nan(number(y)), y, x),
         Two::MaxS => larger(x, y | zero),
         Two::MaxU => select(x > y, x, y),
-        Two::MinF => select((b < a) | is_nan(b), y, x),
+        Two::MinF => select((number(y) < number(x)) | is_nan(number(y)), y, x),
         Two::MinS => smaller(x, y | zero),
         Two::MinU => select(x < y, x, y),
-        Two::MultiplyF => bits(a * b),
+        Two::MultiplyF => bits(a * b) | zero,
         Two::MultiplyI => x * y,
         Two::NearestDivideF => nearest::quotient(x, y, divided_float(a, b)),
         Two::Or => x | y,
@@ -153,7 +157,7 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
         Two::RemainderF => bits(power::remainder(a, b)),
         Two::RemainderS => rest(x, y),
         Two::RemainderU => x % y,
-        Two::SubtractF => bits(a - b),
+        Two::SubtractF => bits(a - b) | zero,
         Two::SubtractI => x - y,
         Two::Xor => x ^ y,
     }
