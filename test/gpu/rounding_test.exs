@@ -99,6 +99,27 @@ defmodule ExBurn.GPU.RoundingTest do
     end
   end
 
+  test "odd functions keep the sign of a zero" do
+    zeros = Nx.tensor([0.0, -0.0], type: :f32, backend: Nx.BinaryBackend)
+
+    for fun <- [
+          :erf,
+          :sinh,
+          :sin,
+          :tan,
+          :asin,
+          :atan,
+          :expm1,
+          :log1p,
+          :cbrt,
+          :erf_inv,
+          :sqrt
+        ] do
+      result = on_gpu(&apply(Nx, fun, [&1]), [zeros])
+      assert {fun, Nx.bitcast(result, :u32) |> Nx.to_flat_list()} == {fun, [0, 0x80000000]}
+    end
+  end
+
   test "formulas that cancel in theory" do
     for fun <- [
           &minus(plus(&1, &2), &2),
