@@ -34,8 +34,9 @@ defmodule ExBurn.Telemetry do
 
   Measurements: `:count`, how often.
 
-  Metadata: `:op`, its name in Nx, `:type`, that of its result, both strings, and `:device`, the GPU. A training step that only
-  Burn's tape can follow, which it does on the CPU, is the operation `grad`.
+  Metadata: `:op`, its name in Nx, `:type`, the type that has no kernel, both strings, and `:device`, the GPU. The type is the one
+  that has no place on a GPU, as `f64`, else that of the first operand. A training step that only Burn's tape can follow, which it
+  does on the CPU, is the operation `grad`.
 
   ## `[:ex_burn, :device, :failed]`
 
