@@ -177,6 +177,13 @@ defmodule ExBurn.GPUTest do
     assert helped == [{"add", 1}]
   end
 
+  test "rows of 64 bits that repeat are folded" do
+    fun = fn t -> Nx.equal(t, Nx.reduce_min(t, axes: [2], keep_axes: true)) end
+    count = fn -> fun.(Nx.iota({1, 3, 2}, axis: 2, type: :s64)) end
+    result = Nx.Defn.jit_apply(count, [], compiler: Compiler, device: gpu())
+    assert Nx.to_flat_list(result) == [1, 0, 1, 0, 1, 0]
+  end
+
   test "what has no kernel can be refused", %{device: device} do
     t = Nx.tensor([2.0], backend: {Backend, device: gpu()})
     assert_near(Nx.acosh(t), Nx.acosh(Nx.backend_copy(t, Nx.BinaryBackend)))
@@ -185,6 +192,18 @@ defmodule ExBurn.GPUTest do
     message = ~r/^acosh: has no kernel for f32 on #{elem(device, 0)}/
     assert_raise Error, message, fn -> Nx.acosh(t) end
     assert Nx.to_flat_list(Nx.add(t, 1.0)) == [3.0]
+
+    # The type that the GPU lacks, which is not that of the result.
+    wide = Nx.tensor([2.0, 3.0], type: :f64, backend: {Backend, device: gpu()})
+
+    for {name, fun} <- [
+          argmax: &Nx.argmax/1,
+          as_type: &Nx.as_type(&1, :f32),
+          less: &Nx.less(&1, 2)
+        ] do
+      assert_raise Error, ~r/^#{name}: has no kernel for f64 on/, fn -> fun.(wide) end
+    end
+
     ExBurn.configure!(fallback: :cpu)
     assert [number] = t |> Nx.acosh() |> Nx.to_flat_list()
     assert_in_delta number, 1.3169578969, 1.0e-6

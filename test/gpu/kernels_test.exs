@@ -200,6 +200,97 @@ defmodule ExBurn.GPU.KernelsTest do
     end
   end
 
+  property "elements at places of 64 bits" do
+    check all(
+            shape <- shape(),
+            type <- member_of(@types),
+            t <- tensor(shape, type),
+            axis <- axis(shape),
+            seed <- list_of(integer(0..1000), length: 4),
+            places <- member_of([:s64, :u64])
+          ) do
+      length = elem(shape, axis)
+      numbers = for number <- seed, do: rem(number, length)
+      chosen = Nx.tensor(numbers, type: places, backend: Nx.BinaryBackend)
+      assert_same(&Nx.take(&1, &2, axis: axis), [t, chosen])
+      assert_same(&Nx.gather(&1, Nx.new_axis(&2, 1), axes: [axis]), [t, chosen])
+
+      along = Nx.tensor([hd(numbers)], type: places, backend: Nx.BinaryBackend)
+      along = Nx.broadcast(along, put_elem(shape, axis, 3))
+      assert_same(&Nx.take_along_axis(&1, &2, axis: axis), [t, along])
+    end
+  end
+
+  property "sums of updates at places of 64 bits" do
+    check all(
+            rows <- integer(1..5),
+            numbers <- list_of(integer(0..1000), min_length: 1, max_length: 9),
+            fun <- member_of([&Nx.indexed_add/3, &Nx.indexed_put/3])
+          ) do
+      t = Nx.iota({rows, 3}, type: :f32, backend: Nx.BinaryBackend)
+      places = for number <- numbers, do: [rem(number, rows)]
+      indices = Nx.tensor(places, type: :s64, backend: Nx.BinaryBackend)
+      updates = Nx.iota({length(places), 3}, type: :f32, backend: Nx.BinaryBackend)
+      assert_same(&fun.(&1, &2, &3), [t, indices, updates])
+    end
+  end
+
+  test "places of 64 bits are held within a tensor" do
+    t = Nx.iota({5}, type: :f32, backend: Nx.BinaryBackend)
+    part = Nx.tensor([7.0, 8.0], backend: Nx.BinaryBackend)
+
+    for {start, type} <- [{2 ** 32 + 1, :s64}, {-(2 ** 32) + 1, :s64}, {2 ** 63 + 1, :u64}] do
+      start = Nx.tensor(start, type: type, backend: Nx.BinaryBackend)
+      assert_same(&Nx.slice(&1, [&2], [2]), [t, start])
+      assert_same(&Nx.put_slice(&1, [&2], &3), [t, start, part])
+    end
+
+    # The CPU raises here.
+    far = Nx.tensor([2 ** 32 + 1, -(2 ** 32) + 1, 3], type: :s64)
+    assert on_gpu(t) |> Nx.take(on_gpu(far)) |> Nx.to_flat_list() == [4.0, 0.0, 3.0]
+  end
+
+  # Sums of whole numbers are the same in any order.
+  property "convolutions with groups of the batch or of features" do
+    check all(
+            {batch, features} <- member_of([{1, 1}, {2, 1}, {3, 1}, {1, 2}, {1, 3}]),
+            examples <- integer(1..2),
+            channels <- integer(1..2),
+            outputs <- member_of([1, 2, 9]),
+            size <- tuple({integer(3..6), integer(3..6)}),
+            kernel <- tuple({integer(1..3), integer(1..3)}),
+            strides <- list_of(integer(1..2), length: 2),
+            padding <- member_of([:valid, :same]),
+            kernel_dilation <- integer(1..2),
+            turned <- boolean()
+          ) do
+      {height, width} = size
+      {rows, columns} = kernel
+      x = whole({batch * examples, features * channels, height, width}, 7)
+      k = whole({batch * features * outputs, channels, rows, columns}, 5)
+
+      options = [
+        batch_group_size: batch,
+        feature_group_size: features,
+        strides: strides,
+        padding: if(kernel_dilation == 2, do: :same, else: padding),
+        kernel_dilation: kernel_dilation
+      ]
+
+      # As in the gradient of a kernel, which contracts the batch.
+      order = if turned, do: [1, 0, 2, 3], else: [0, 1, 2, 3]
+      options = [input_permutation: order, output_permutation: order] ++ options
+      assert_same(&Nx.conv(&1, &2, options), [Nx.transpose(x, axes: order), k])
+    end
+  end
+
+  defp whole(shape, modulus) do
+    shape
+    |> Nx.iota(type: :f32, backend: Nx.BinaryBackend)
+    |> Nx.remainder(modulus)
+    |> Nx.subtract(2)
+  end
+
   test "random f32 are the same and need no CPU" do
     key = Nx.Random.key(7) |> Nx.backend_copy(Nx.BinaryBackend)
 

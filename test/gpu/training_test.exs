@@ -141,6 +141,56 @@ defmodule ExBurn.GPU.TrainingTest do
     end
   end
 
+  test "depthwise convolutions need no CPU" do
+    model =
+      Axon.input("x", shape: {nil, 6, 6, 2})
+      |> Axon.separable_conv2d(2, kernel_size: 3, activation: :relu)
+      |> Axon.depthwise_conv(2, kernel_size: 2, strides: 2)
+      |> Axon.flatten()
+      |> Axon.dense(2)
+      |> ExBurn.compile(loss: :mse, optimizer: :adam, learning_rate: 0.01, seed: 1, device: :cpu)
+
+    data = {random({40, 6, 6, 2}, 3), random({40, 2}, 4)}
+
+    for gradients <- [:autodiff, :symbolic] do
+      options = [gradients: gradients] ++ @options
+      expected = ExBurn.fit(model, data, options)
+      ExBurn.Fallback.set!(:raise)
+      there = ExBurn.fit(model, data, [device: gpu()] ++ options)
+      ExBurn.Fallback.set!(:cpu)
+      assert_same(expected, there)
+    end
+  end
+
+  test "embeddings need no CPU, of indices of 64 bits too" do
+    for type <- [:s64, :s32] do
+      model =
+        Axon.input("x", shape: {nil, 5})
+        |> Axon.embedding(10, 4)
+        |> Axon.flatten()
+        |> Axon.dense(2)
+        |> ExBurn.compile(
+          loss: :mse,
+          optimizer: :adam,
+          learning_rate: 0.01,
+          seed: 1,
+          device: :cpu
+        )
+
+      words = Nx.iota({40, 5}, type: type) |> Nx.multiply(7) |> Nx.remainder(10)
+      data = {words, random({40, 2}, 4)}
+
+      for gradients <- [:autodiff, :symbolic] do
+        options = [gradients: gradients] ++ @options
+        expected = ExBurn.fit(model, data, options)
+        ExBurn.Fallback.set!(:raise)
+        there = ExBurn.fit(model, data, [device: gpu()] ++ options)
+        ExBurn.Fallback.set!(:cpu)
+        assert_same(expected, there)
+      end
+    end
+  end
+
   test "the loop of a recurrent layer" do
     {states, _last} = Axon.input("x", shape: {nil, 4, 3}) |> Axon.lstm(5, unroll: :dynamic)
 

@@ -75,9 +75,9 @@ fn multiply(b: &mut Builder, left: &Side, right: &Side, axes: Vec<usize>) -> usi
     b.transpose(product, inverse(&axes))
 }
 
-/// Of groups nothing is known here.
+/// Of groups of the batch nothing is known here.
 pub(super) fn conv(b: &mut Builder, attrs: &Conv, site: &Site) -> Option<Gradients> {
-    if attrs.feature_group_size != 1 || attrs.batch_group_size != 1 {
+    if attrs.batch_group_size != 1 {
         return None;
     }
     let mut gradients = Gradients::new();
@@ -113,6 +113,7 @@ fn spreads(b: &Builder, attrs: &Conv, site: &Site) -> Vec<Spread> {
 /// The kernel runs backwards over the gradient, which is spread as far apart as the windows were.
 fn images(b: &mut Builder, attrs: &Conv, site: &Site) -> usize {
     let [x, k] = [site.operand(0), site.operand(1)];
+    let grouped = attrs.feature_group_size > 1;
     let padding = spreads(b, attrs, site).into_iter().zip(&attrs.padding).map(|(spread, [low, _])| {
         let before = spread.kernel - low - 1;
         [before, spread.input + spread.kernel - 1 - spread.out - before]
@@ -123,16 +124,33 @@ fn images(b: &mut Builder, attrs: &Conv, site: &Site) -> usize {
         input_dilation: attrs.strides.clone(),
         kernel_dilation: attrs.kernel_dilation.clone(),
         input_permutation: attrs.output_permutation.clone(),
-        kernel_permutation: exchanged(&attrs.kernel_permutation),
+        kernel_permutation: if grouped {
+            (0..attrs.kernel_permutation.len()).collect()
+        } else {
+            exchanged(&attrs.kernel_permutation)
+        },
         output_permutation: attrs.input_permutation.clone(),
         ..attrs.clone()
     };
-    let reversed = b.emit_like(Op::Reverse(Axes { axes: attrs.kernel_permutation[2..].to_vec() }), &[k], k);
+    let mut kernel = b.emit_like(Op::Reverse(Axes { axes: attrs.kernel_permutation[2..].to_vec() }), &[k], k);
+    if grouped {
+        kernel = exchanged_in_groups(b, attrs, kernel);
+    }
     let (dtype, shape) = (b.ty(site.g).dtype, b.shape(x));
-    b.emit(Op::Conv(gradient), &[site.g, reversed], dtype, &shape)
+    b.emit(Op::Conv(gradient), &[site.g, kernel], dtype, &shape)
 }
 
-/// The gradient runs over the images, whose rows are summed up as channels are.
+/// The kernel with channels and features of each group in each other's place, before the spatial axes.
+fn exchanged_in_groups(b: &mut Builder, attrs: &Conv, k: usize) -> usize {
+    let kernel = b.transpose(k, attrs.kernel_permutation.clone());
+    let (shape, groups) = (b.shape(kernel), attrs.feature_group_size);
+    let (features, channels, spatial) = (shape[0] / groups, shape[1], &shape[2..]);
+    let split = b.reshape(kernel, &[&[groups, features, channels], spatial].concat());
+    let turned = b.transpose(split, [0, 2, 1].into_iter().chain(3..3 + spatial.len()).collect());
+    b.reshape(turned, &[&[groups * channels, features], spatial].concat())
+}
+
+/// The gradient runs over the images, whose rows are summed up as channels are; groups of channels become those of the batch.
 fn kernel(b: &mut Builder, attrs: &Conv, site: &Site) -> usize {
     let [x, k] = [site.operand(0), site.operand(1)];
     let padding = spreads(b, attrs, site)
@@ -147,7 +165,8 @@ fn kernel(b: &mut Builder, attrs: &Conv, site: &Site) -> usize {
         input_permutation: exchanged(&attrs.input_permutation),
         kernel_permutation: exchanged(&attrs.output_permutation),
         output_permutation: exchanged(&attrs.kernel_permutation),
-        ..attrs.clone()
+        feature_group_size: 1,
+        batch_group_size: attrs.feature_group_size,
     };
     let (dtype, shape) = (b.ty(site.g).dtype, b.shape(k));
     b.emit(Op::Conv(gradient), &[x, site.g], dtype, &shape)

@@ -15,7 +15,7 @@ use crate::program::{Axes, Conv, Op};
 use crate::types::{TensorType, Type};
 use crate::value::Value;
 
-/// The convolution, where there is a kernel for it: of real numbers, without groups of the batch. `f32` holds no more than integers
+/// The convolution, where there is a kernel for it: of real numbers. `f32` holds no more than integers
 /// of 16 bits.
 pub(super) fn conv(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let ([x, kernel], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
@@ -28,7 +28,8 @@ pub(super) fn conv(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Op
     let floats = [x.dtype(), kernel.dtype(), out.dtype].map(|dtype| dtype.is_float());
     let ints = [x.dtype(), kernel.dtype(), out.dtype].map(|dtype| dtype.is_int());
     let alike = floats.iter().all(|&float| float) || ints.iter().all(|&int| int);
-    if !alike || attrs.batch_group_size != 1 || x.is_empty() || kernel.is_empty() {
+    let fits = x.shape()[attrs.input_permutation[0]].is_multiple_of(attrs.batch_group_size.max(1));
+    if !alike || !fits || x.is_empty() || kernel.is_empty() {
         return Ok(None);
     }
     if let Some(result) = as_product(attrs, [x, kernel], call, adapter)? {
@@ -54,6 +55,11 @@ pub(super) fn conv(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Op
     settled(work.fold(Fold { function: plus, identity: 0 }, rank)?, out, adapter).map(Some)
 }
 
+/// Groups of features, each of which has its own channels of the input, or its own examples.
+fn groups(attrs: &Conv) -> usize {
+    attrs.feature_group_size.max(attrs.batch_group_size)
+}
+
 /// Fewer features or contracted elements leave most of a tile empty.
 const LEAST_ROWS: usize = 8;
 const LEAST_INNER: usize = 8;
@@ -61,7 +67,7 @@ const LEAST_INNER: usize = 8;
 /// A convolution as a product for each group: the kernels by the windows of the input that each element of the result sees.
 fn as_product(attrs: &Conv, [x, kernel]: [&Value; 2], call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let out = call.out()?;
-    let groups = attrs.feature_group_size;
+    let groups = groups(attrs);
     let order =
         |permutation: &[usize], shape: &[usize]| permutation.iter().map(|&axis| shape[axis]).collect::<Vec<_>>();
     let result = order(&attrs.output_permutation, &out.shape);
@@ -88,6 +94,7 @@ fn as_product(attrs: &Conv, [x, kernel]: [&Value; 2], call: &Call<'_>, adapter: 
     let (Some(lhs), Some(rhs)) = (kernel.cube(), x.cube()) else { return Ok(None) };
     let from = order(&attrs.input_permutation, &steps(&x.shape()));
     let width = result[2..].iter().product();
+    let group = if attrs.batch_group_size > 1 { result[0] * from[0] } else { weights[1] * from[1] };
     let product = Product {
         adapter,
         lhs,
@@ -98,7 +105,7 @@ fn as_product(attrs: &Conv, [x, kernel]: [&Value; 2], call: &Call<'_>, adapter: 
         inner,
         columns: result[0] * width,
         lhs_steps: [rows * row, 0, row, 1],
-        rhs_steps: [weights[1] * from[1], 0, from[0], from[1]],
+        rhs_steps: [group, 0, from[0], from[1]],
         windows: Some(windows(attrs, &order(&attrs.input_permutation, &x.shape()), &from, &weights, &result)),
         out_steps: [rows * places[1], places[1], places[0], column],
         width,
@@ -157,11 +164,17 @@ fn input(formula: &mut Formula, attrs: &Conv, x: &Value, kernel: &Value, channel
     let batch = formula.place(axes.batch);
     let mut at = formula.scaled(batch, own[axis(0)] as i64);
     let mut channel = formula.place(axes.channel);
-    if attrs.feature_group_size > 1 {
+    if groups(attrs) > 1 {
         let result = formula.place(attrs.output_permutation[1]);
-        let (group, _) = formula.divided(result, (channels / attrs.feature_group_size).max(1));
-        let first = formula.scaled(group, kernel.shape()[attrs.kernel_permutation[1]] as i64);
-        channel = formula.plus(Some(first), channel);
+        let (group, _) = formula.divided(result, (channels / groups(attrs)).max(1));
+        if attrs.batch_group_size > 1 {
+            let examples = lengths[axis(0)] / attrs.batch_group_size;
+            let first = formula.scaled(group, examples as i64 * own[axis(0)] as i64);
+            at = formula.plus(Some(at), first);
+        } else {
+            let first = formula.scaled(group, kernel.shape()[attrs.kernel_permutation[1]] as i64);
+            channel = formula.plus(Some(first), channel);
+        }
     }
     let step = formula.scaled(channel, own[axis(1)] as i64);
     at = formula.plus(Some(at), step);

@@ -29,6 +29,7 @@ mod memory;
 mod movement;
 mod order;
 mod parts;
+mod places;
 mod product;
 mod recorded;
 mod reduce;
@@ -56,8 +57,9 @@ pub(crate) use transfer::{Reading, download, upload};
 
 use crate::device::Device;
 use crate::error::Result;
+use crate::exec::Plan;
 use crate::ops::Call;
-use crate::program::{Extent, Fused, Instruction, Op, Program};
+use crate::program::{Axes, Extent, Fused, Instruction, Op, Program};
 use crate::types::{TensorType, Type};
 use crate::value::Value;
 use launch::{Operand, Work};
@@ -79,6 +81,7 @@ pub(crate) fn adapter_of(call: &Call<'_>) -> Option<Adapter> {
 /// As the operation says; [`Error::Invalid`] when the GPU fails, and where there is no kernel and the CPU may not help.
 pub(crate) fn run(mut call: Call<'_>, adapter: Adapter) -> Result<Vec<Value>> {
     call.inputs = call.inputs.into_iter().map(|value| upload(value, adapter)).collect::<Result<_>>()?;
+    places::bring(&mut call, adapter)?;
     if let Some(results) = memo::run(&call, adapter)? {
         return Ok(results);
     }
@@ -102,6 +105,7 @@ fn native(call: &mut Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
         }
         Op::Rows(_) => body(call).map(Some),
         Op::StopGrad | Op::CustomGrad(_) => Ok(call.inputs.first().cloned().map(|value| vec![value])),
+        Op::Reshape if call.inputs.iter().all(|value| value.cube().is_none()) => reshaped_there(call).map(Some),
         _ if !call.inputs.iter().all(|value| value.cube().is_some()) => Ok(None),
         _ if parts::serves(call) => Ok(parts::run(call, adapter)?.map(|value| vec![value])),
         Op::Constant(_) | Op::Iota(_) | Op::Eye => created(call, adapter),
@@ -153,6 +157,11 @@ fn created(call: &Call<'_>, adapter: Adapter) -> Result<Option<Vec<Value>>> {
     let call = Call::plain(call.op, vec![], call.outputs, &Device::Cpu);
     let results = crate::ops::run(call)?;
     results.into_iter().map(|value| upload(value, adapter)).collect::<Result<_>>().map(Some)
+}
+
+/// What has no place on a GPU stays where it is under another shape: nothing is computed.
+fn reshaped_there(call: &Call<'_>) -> Result<Vec<Value>> {
+    crate::ops::run(Call::plain(call.op, call.inputs.clone(), call.outputs, &Device::Cpu))
 }
 
 /// The program inside an operation, step by step.
@@ -227,10 +236,36 @@ fn fused(attrs: &Fused, call: &mut Call<'_>, adapter: Adapter) -> Result<Vec<Val
             }
             match staged::run(attrs, call, adapter)? {
                 Some(results) => Ok(results),
-                None => body(call),
+                None => stepwise(attrs, call),
             }
         }
     }
+}
+
+/// The region step by step, which takes operands as large as it is: as a whole it reads one that repeats as it lies.
+fn stepwise(attrs: &Fused, call: &mut Call<'_>) -> Result<Vec<Value>> {
+    let repeats = |(value, extent): (&Value, &Extent)| *extent == Extent::Whole && !value.has_shape(&attrs.shape);
+    if !call.inputs.iter().zip(&attrs.extents).any(repeats) {
+        return body(call);
+    }
+    let mut program = attrs.body.clone();
+    let mut inputs = Vec::with_capacity(call.inputs.len());
+    for (number, value) in std::mem::take(&mut call.inputs).into_iter().enumerate() {
+        let value =
+            if repeats((&value, &attrs.extents[number])) { spread(value, &attrs.shape, call.device)? } else { value };
+        program.inputs[number] = value.ty();
+        inputs.push(value);
+    }
+    Plan::new(&program)?.run(inputs, call.device)
+}
+
+/// The value broadcast to a shape.
+fn spread(value: Value, shape: &[usize], device: &Device) -> Result<Value> {
+    let first = shape.len().saturating_sub(value.rank());
+    let op = Op::Broadcast(Axes { axes: (first..shape.len()).collect() });
+    let types = [TensorType::new(value.dtype(), shape)];
+    let mut results = crate::ops::run(Call::plain(&op, vec![value], &types, device))?;
+    results.pop().ok_or_else(launch::lost)
 }
 
 fn placed(attrs: &Fused, value: &Value, extent: Extent) -> Option<Operand> {
