@@ -11,13 +11,18 @@ use crate::value::Value;
 
 /// Brings to the GPU the indices and starts of a call that the host has.
 pub(super) fn bring(call: &mut Call<'_>, adapter: Adapter) -> Result<()> {
-    let first = match call.op {
-        Op::Take(_) | Op::TakeAlongAxis(_) | Op::Gather(_) | Op::DynamicSlice(_) => 1,
-        Op::IndexedAdd(_) | Op::IndexedPut(_) => 1,
-        Op::PutSlice => 2,
+    let last = call.inputs.len();
+    let places = match call.op {
+        Op::Take(_) | Op::TakeAlongAxis(_) | Op::Gather(_) | Op::IndexedAdd(_) | Op::IndexedPut(_) => 1..2,
+        Op::DynamicSlice(_) => 1..last,
+        Op::PutSlice => 2..last,
         _ => return Ok(()),
     };
-    for value in call.inputs.iter_mut().skip(first).filter(|value| value.cube().is_none()) {
+    let is_here = |value: &Value| value.cube().is_none();
+    if call.inputs.first().is_none_or(is_here) {
+        return Ok(());
+    }
+    for value in call.inputs.get_mut(places).unwrap_or_default().iter_mut().filter(|value| is_here(value)) {
         if let Some(narrow) = narrowed(value)? {
             *value = upload(narrow, adapter)?;
         }
