@@ -105,6 +105,7 @@ defmodule ExBurn.GPU.RoundingTest do
     for fun <- [
           :erf,
           :sinh,
+          :tanh,
           :sin,
           :tan,
           :asin,

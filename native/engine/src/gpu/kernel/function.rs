@@ -125,15 +125,15 @@ pub(crate) fn tanh(x: f32, zero: u32) -> f32 {
     let square = x * x;
     let curve =
         polynomial(square, comptime!(c(&[-0.333_332_8, 0.133_314_06, -0.053_736_515, 0.020_628_167, -0.005_692_296])));
-    let small = fma(x * square, curve, x);
+    let small = fma(size * square, curve, size);
     let held = select(size > 10.0f32, 10.0f32.runtime(), size);
     let k = nearest(held * comptime!(2.0 * LOG2_E).runtime());
     let r = held - kept(k * comptime!(0.5 * LN_2).runtime(), zero);
     let power = power(i32::cast_from(k));
     let slope = polynomial(r, comptime!(c(&[2.0, 1.999_999_8, 1.333_321, 0.666_688_7, 0.267_830_88, 0.088_611_92])));
     let large = 1.0f32 - 2.0f32 / fma(power, fma(r, slope, 1.0f32), 1.0f32);
-    let y = select(size < 0.625f32, small, select(x < 0.0f32, -large, large));
-    select(is_nan(x), x, y)
+    // The sign comes last, as that of a cube root does.
+    signed(select(is_nan(x), size, select(size < 0.625f32, small, large)), x)
 }
 
 #[cube]
