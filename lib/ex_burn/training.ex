@@ -76,8 +76,8 @@ defmodule ExBurn.Training do
       Defaults to `true`
     * `:lr_schedule` - by epochs or by steps, see `ExBurn.Training.Schedule`. Defaults to the model's learning rate throughout
     * `:clip_value` - bound of every element of a gradient, which a normal number of `f32` can be
-    * `:clip_norm` - bound of the Euclidean norm of all gradients together, after `:clip_value`: where it is larger, all are multiplied by the
-      bound over the norm. A normal number of `f32` too, as less would make all gradients 0
+    * `:clip_norm` - bound of the Euclidean norm of all gradients together, after `:clip_value`: where it is larger, all are
+      multiplied by the bound over the norm. A normal number of `f32` too, as less would make all gradients 0
     * `:weight_decay` - with `:adamw`, `:lamb`, `:lion` and `:muon` their option `:decay`; with other optimizers this share of
       each parameter is added to its gradient after clipping. Defaults to `0.0`
     * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: the one that all their rows

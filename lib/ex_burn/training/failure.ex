@@ -20,8 +20,8 @@ defmodule ExBurn.Training.Failure do
 
     * `:exit` - the reason, where one of these exited, as a call does whose server is gone or takes too long
 
-  What is thrown passes as it is, and so do exits with `:normal`, `:shutdown` or `{:shutdown, term}`. A process that is killed raises nothing: then the newest checkpoint has what
-  was reached, see `ExBurn.Training.restore/2`.
+  What is thrown passes as it is, and so do exits with `:normal`, `:shutdown` or `{:shutdown, term}`. A process that is killed
+  raises nothing: then the newest checkpoint has what was reached, see `ExBurn.Training.restore/2`.
   """
 
   alias ExBurn.Error

@@ -15,8 +15,7 @@ use crate::program::{Axes, Conv, Op};
 use crate::types::{TensorType, Type};
 use crate::value::Value;
 
-/// The convolution, where there is a kernel for it: of real numbers. `f32` holds no more than integers
-/// of 16 bits.
+/// The convolution, where there is a kernel for it: of real numbers. `f32` holds no more than integers of 16 bits.
 pub(super) fn conv(attrs: &Conv, call: &Call<'_>, adapter: Adapter) -> Result<Option<Value>> {
     let ([x, kernel], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
     let held = |value: &Value| match out.dtype.is_float() && value.dtype().is_int() && value.dtype().bits() <= 16 {
