@@ -177,6 +177,16 @@ defmodule ExBurn.GPUTest do
     assert helped == [{"add", 1}]
   end
 
+  test "updates of 64 bits keep their digits" do
+    t = Nx.tensor([1, 2, 3], type: :s64)
+    indices = Nx.tensor([[1], [1]], type: :s64)
+    updates = Nx.tensor([2 ** 40, 5], type: :s64)
+    added = Nx.indexed_add(on_gpu(t), on_gpu(indices), on_gpu(updates))
+    assert Nx.to_flat_list(added) == [1, 2 ** 40 + 7, 3]
+    put = Nx.put_slice(on_gpu(t), [on_gpu(Nx.tensor(1))], on_gpu(updates))
+    assert Nx.to_flat_list(put) == [1, 2 ** 40, 5]
+  end
+
   test "rows of 64 bits that repeat are folded" do
     fun = fn t -> Nx.equal(t, Nx.reduce_min(t, axes: [2], keep_axes: true)) end
     count = fn -> fun.(Nx.iota({1, 3, 2}, axis: 2, type: :s64)) end
