@@ -9,7 +9,7 @@ defmodule ExBurn.Training.Checkpoint do
   depends on the seed and the epoch's number, the learning rate on the schedule and the history, so a run that goes on from a
   checkpoint ends with the same bits as one that was not interrupted, on the same device. It must be given the same model,
   data and options, but for `:epochs`, `:verbose` and `:callbacks`; those that can be compared are, of data only how many rows
-  `{x, y}` has, and functions can't.
+  `{x, y}` has, and functions can't. After a whole epoch the model may have other metrics; the history keeps those that it has.
 
   Files are written beside their place and renamed, so they are whole or not there. A file that was cut short later, whose
   contents differ from the checksum that was written with them, or that is no checkpoint, is passed over with a warning when a
@@ -50,7 +50,10 @@ defmodule ExBurn.Training.Checkpoint do
 
   def resume!(model, %{resume: path} = options) do
     with {:ok, path, contents} <- read_newest(path) do
-      Settings.compare!(Settings.of(model, options), contents["settings"], path)
+      now = Settings.of(model, options)
+      # Between epochs there are no sums of metrics, so others may follow.
+      now = if contents["means"], do: now, else: Map.delete(now, "metrics")
+      Settings.compare!(now, contents["settings"], path)
       kept = Contents.kept!(model, path, contents, :fit)
       {model, history} = Contents.put!(model, path, contents, :fit)
       more = %{first_epoch: length(history) + 1, history: history, kept: kept}

@@ -97,6 +97,34 @@ defmodule ExBurn.Training.ResumeTest do
     assert_resumes(List.replace_at(batches(), 1, bad), dir, 2, [nan: :skip], @every_second)
   end
 
+  # Sums of one would pass for those of the other.
+  test "within an epoch, other metrics are refused; after one they are not", %{tmp_dir: dir} do
+    keep = for every <- [1, {2, :steps}], do: Training.checkpoint_callback(every, dir)
+    {_model, history} = fit(data(), callbacks: keep)
+
+    for metrics <- [[], [:mse], [:mae, :mse], [mine: fn _y, p -> Nx.mean(p) end]] do
+      model = %{model() | metrics: metrics}
+
+      run =
+        &Training.fit_with_progress(model, data(),
+          epochs: @epochs,
+          batch_size: 4,
+          seed: 9,
+          verbose: false,
+          resume: &1
+        )
+
+      names = inspect(Enum.map(metrics, &ExBurn.Training.Metric.name/1))
+      error = assert_raise ExBurn.Error, fn -> run.(Checkpoint.path(dir, 1, 4)) end
+
+      assert Exception.message(error) =~
+               "was written with metrics: [:mae], now it is #{names}; give the same"
+
+      {_model, other} = run.(Checkpoint.path(dir, 1))
+      assert Enum.map(other, & &1.loss) == Enum.map(history, & &1.loss)
+    end
+  end
+
   # The data stops the run at a batch, where its process is killed.
   test "after a kill between two steps of an epoch", %{tmp_dir: dir} do
     {whole, history} = fit(batches(), [])

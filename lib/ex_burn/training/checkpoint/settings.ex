@@ -5,7 +5,7 @@ defmodule ExBurn.Training.Checkpoint.Settings do
 
   alias ExBurn.{Error, Model}
   alias ExBurn.Model.State
-  alias ExBurn.Training.Optimizer
+  alias ExBurn.Training.{Metric, Optimizer}
 
   @compared ~w(rows batch_size shuffle seed accumulate_gradients clip_norm clip_value weight_decay class_weights nan gradients
     gradient_checkpointing lr_schedule loss_scale)a
@@ -28,6 +28,7 @@ defmodule ExBurn.Training.Checkpoint.Settings do
       |> Map.merge(Map.take(options, @compared))
       |> Map.put(:optimizer, optimizer)
       |> Map.put(:validation_data, held_out(options))
+      |> Map.put(:metrics, Enum.map(model.metrics, &Metric.name/1))
       |> Map.put(:frozen, model.frozen |> Enum.map(&State.name/1) |> Enum.sort())
 
     Map.new(settings, fn {name, value} -> {Atom.to_string(name), text(value)} end)
