@@ -159,9 +159,17 @@ defmodule ExBurn.Training do
   rescue
     exception ->
       error = Failure.of_function(:fit, "the model", exception)
-      error = Failure.with_model(error, model, options.history)
-      details = Map.update!(error.details, :model, &of_no_run/1)
-      reraise %{error | details: details}, __STACKTRACE__
+      reraise before_a_step(error, model, options), __STACKTRACE__
+  catch
+    :exit, reason ->
+      error = Failure.exit_of(:fit, "the model", reason)
+      error = error && before_a_step(error, model, options)
+      Failure.reraise_exit(error, reason, __STACKTRACE__)
+  end
+
+  defp before_a_step(error, model, options) do
+    error = Failure.with_model(error, model, options.history)
+    %{error | details: Map.update!(error.details, :model, &of_no_run/1)}
   end
 
   defp of_no_run(model) do

@@ -72,16 +72,37 @@ defmodule ExBurn.Training.Failure do
 
   """
   @spec exit(term(), cause()) :: Error.t() | nil
-  def exit(reason, _cause) when reason in [:normal, :shutdown], do: nil
-  def exit({:shutdown, _why}, _cause), do: nil
-
   def exit(reason, cause) do
-    text = reason |> Exception.format_exit() |> one_line()
-
-    %Error{op: :fit, reason: "#{who(cause)} exited: #{text}"}
-    |> error(cause)
-    |> put(:exit, reason)
+    with %Error{} = error <- exit_of(:fit, who(cause), reason), do: error(error, cause)
   end
+
+  @doc """
+  The error for an exit in a function that was given, `nil` for one that says that nothing is wrong.
+
+  ## Examples
+
+      iex> error = ExBurn.Training.Failure.exit_of(:fit, "validation_data", :timeout)
+      iex> Exception.message(error)
+      "fit: validation_data exited: time out"
+      iex> error.details.exit
+      :timeout
+
+  """
+  @spec exit_of(atom(), String.t(), term()) :: Error.t() | nil
+  def exit_of(_op, _who, reason) when reason in [:normal, :shutdown], do: nil
+  def exit_of(_op, _who, {:shutdown, _why}), do: nil
+
+  def exit_of(op, who, reason) do
+    text = "#{who} exited: #{reason |> Exception.format_exit() |> one_line()}"
+    %Error{op: op, reason: text, details: %{exit: reason, message: text}}
+  end
+
+  @doc """
+  Ends the process' work with the error for an exit, or as it was to end where nothing is wrong.
+  """
+  @spec reraise_exit(Error.t() | nil, term(), Exception.stacktrace()) :: no_return()
+  def reraise_exit(nil, reason, stacktrace), do: :erlang.raise(:exit, reason, stacktrace)
+  def reraise_exit(error, _reason, stacktrace), do: :erlang.raise(:error, error, stacktrace)
 
   @doc """
   The error for an exception of a function that was given; an `ExBurn.Error` is that already.
@@ -140,6 +161,7 @@ defmodule ExBurn.Training.Failure do
 
   defp who({:data, _epoch, _batch}), do: "the data"
   defp who({:batch, _epoch, _batch}), do: "the model"
+  defp who({:callback, :start, _epoch}), do: "a callback at the start"
   defp who({:callback, :epoch, epoch}), do: "a callback after epoch #{epoch}"
   defp who({:callback, :done, _epoch}), do: "a callback at the end"
   defp who({:callback, :call, epoch}), do: "a hook in epoch #{epoch}"

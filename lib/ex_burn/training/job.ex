@@ -234,6 +234,11 @@ defmodule ExBurn.Training.Job do
     |> Data.join!("validation_data", :fit)
   rescue
     exception -> reraise Failure.of_function(:fit, "validation_data", exception), __STACKTRACE__
+  catch
+    :exit, reason ->
+      :fit
+      |> Failure.exit_of("validation_data", reason)
+      |> Failure.reraise_exit(reason, __STACKTRACE__)
   end
 
   defp validation_batch!({batch, number}, model) do

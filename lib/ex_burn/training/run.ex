@@ -53,7 +53,7 @@ defmodule ExBurn.Training.Run do
 
     base = Rates.base(model, options, run.table, options.first_epoch, Job.steps(model))
 
-    case notify(run, :start, Map.put(start(run, job), :next_learning_rate, base)) do
+    case begin(run, Map.put(start(run, job), :next_learning_rate, base)) do
       {:cont, %{next_learning_rate: rate}, run} when rate != nil ->
         run |> launch(job, Rates.told(rate, base, run.table)) |> loop()
 
@@ -66,6 +66,15 @@ defmodule ExBurn.Training.Run do
     end
   after
     Fallback.report(model.device)
+  end
+
+  defp begin(run, info) do
+    notify(run, :start, info)
+  catch
+    kind, reason when kind in [:error, :exit] ->
+      cause = {:callback, :start, run.options.first_epoch}
+      error = failure(kind, reason, __STACKTRACE__, cause)
+      Failure.reraise_exit(error, reason, __STACKTRACE__)
   end
 
   # What the built-in callbacks are told of the run before it begins.

@@ -22,6 +22,7 @@ defmodule ExBurn.Training.Schedule do
   """
 
   alias ExBurn.Error
+  alias ExBurn.Training.Failure
 
   @type t ::
           {:step, number(), pos_integer(), number()}
@@ -144,6 +145,11 @@ defmodule ExBurn.Training.Schedule do
       reason = "lr_schedule: raised for #{unit} #{epoch}: #{raised}"
       details = %{error: exception, message: "#{op}: #{reason}"}
       reraise %Error{op: op, reason: reason, details: details}, __STACKTRACE__
+  catch
+    :exit, reason ->
+      op
+      |> Failure.exit_of("lr_schedule: for #{unit} #{epoch} it", reason)
+      |> Failure.reraise_exit(reason, __STACKTRACE__)
   end
 
   defp at(other, _epoch, _epochs, {op, _unit}), do: wrong!(other, op)

@@ -239,6 +239,41 @@ defmodule ExBurn.Training.FailureTest do
     end
   end
 
+  test "what exits before the first step leaves the model, and is named" do
+    gone = fn -> exit({:noproc, :somewhere}) end
+
+    {:ok, agent} = Agent.start(fn -> [] end)
+    Agent.stop(agent)
+
+    for {opts, named} <- [
+          {[validation_data: Stream.map(batches(), fn _ -> gone.() end)],
+           "validation_data exited: "},
+          {[lr_schedule: fn _ -> gone.() end], "lr_schedule: for epoch 1 it exited: "},
+          {[callbacks: [Training.history_callback(agent)]], "a callback at the start exited: "}
+        ] do
+      error = failure({x(), y()}, opts)
+      assert Exception.message(error) =~ "fit: " <> named
+      assert %{exit: {:noproc, _}, history: [], model: left} = error.details
+      assert bits(left) == bits(model())
+    end
+
+    error = failure({x(), y()}, lr_schedule: &if(&1 == 1, do: 0.1, else: gone.()))
+    assert Exception.message(error) =~ "fit: lr_schedule: for epoch 2 it exited: "
+    assert %{exit: {:noproc, _}, history: [_], epoch: 1} = error.details
+
+    model = %{model() | loss: fn _y, _p -> gone.() end}
+    error = assert_raise Error, fn -> Training.fit(model, {x(), y()}, @quiet) end
+    assert Exception.message(error) =~ "fit: the model exited: "
+    error = assert_raise Error, fn -> Training.fit(model, batches(), @quiet) end
+    assert Exception.message(error) =~ "fit: batch 1 of epoch 1: the model exited: "
+    assert %{exit: {:noproc, _}, model: %Model{}, batch: 1} = error.details
+
+    stream = Stream.map(batches(), fn _ -> exit(:shutdown) end)
+    run = fn -> Training.fit(model(), {x(), y()}, [validation_data: stream] ++ @quiet) end
+    assert catch_exit(run.()) == :shutdown
+    refute_received _
+  end
+
   test "data that raises as it is closed leaves the model" do
     stream =
       Stream.resource(fn -> nil end, fn _ -> {batches(), nil} end, fn _ -> raise "not closed" end)

@@ -32,6 +32,11 @@ defmodule ExBurn.Training.Run.Batches do
     error ->
       cause = {:batch, length(run.history) + 1, run.feed.taken}
       reraise Failure.error(error, cause), __STACKTRACE__
+  catch
+    :exit, reason ->
+      reason
+      |> Failure.exit({:batch, length(run.history) + 1, run.feed.taken})
+      |> Failure.reraise_exit(reason, __STACKTRACE__)
   end
 
   defp fit(run, batch) do
