@@ -107,6 +107,19 @@ defmodule ExBurn.Options do
   def float(_value), do: "a number of at least 0"
 
   @doc """
+  Whether a value is a list of values that are each `valid?`. A list whose tail is none is no such list.
+
+  ## Examples
+
+      iex> Enum.map([[1], [], [1 | 2], 1], &ExBurn.Options.list_of?(&1, fn value -> value == 1 end))
+      [true, true, false, false]
+
+  """
+  @spec list_of?(term(), (term() -> boolean())) :: boolean()
+  def list_of?(value, valid?),
+    do: is_list(value) and not List.improper?(value) and Enum.all?(value, valid?)
+
+  @doc """
   Names in a sentence.
   """
   @spec list([term()]) :: String.t()

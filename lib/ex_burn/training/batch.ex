@@ -114,7 +114,7 @@ defmodule ExBurn.Training.Batch do
     model = put_options(model, opts)
     data = Data.new!(batch, model, :compute_gradients)
     step = Step.fetch!(model, :train, Data.templates(data, data.rows), :compute_gradients)
-    Step.check_targets!(step, model, data.y, :compute_gradients)
+    Step.check_values!(step, model, data, data.rows, :compute_gradients)
     {trainable, rest} = Step.arguments(model)
     inputs = Step.refs(trainable ++ rest ++ Data.tensors(data))
 

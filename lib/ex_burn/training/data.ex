@@ -9,6 +9,7 @@ defmodule ExBurn.Training.Data do
 
   alias ExBurn.{Backend, Error, Model, Type}
   alias ExBurn.Model.{Input, State}
+  alias ExBurn.Training.Weights
   alias Nx.Defn.Composite
   alias Nx.Tensor, as: T
 
@@ -63,10 +64,15 @@ defmodule ExBurn.Training.Data do
 
   defp weights!(%T{shape: {rows}, vectorized_axes: [], type: {kind, _}} = weights, rows, op)
        when kind in [:f, :bf, :s, :u] do
-    least = weights |> Nx.reduce_min() |> Nx.to_number()
+    # Some may be too small for f32, if others are not.
+    {least, largest} =
+      {weights |> Nx.reduce_min() |> Nx.to_number(), weights |> Nx.reduce_max() |> Nx.to_number()}
 
-    if not is_number(least) or least < 0,
-      do: raise(Error, op: op, reason: "a weight is #{least}, expected numbers of at least 0")
+    cond do
+      not is_number(least) or least < 0 -> wrong_weight!(least, op)
+      not Weights.weight?(largest) -> wrong_weight!(largest, op)
+      true -> :ok
+    end
 
     weights |> Nx.as_type(:f32) |> State.upload()
   end
@@ -76,6 +82,13 @@ defmodule ExBurn.Training.Data do
       op: op,
       reason:
         "weights must be a vector of #{rows} real numbers, got #{ExBurn.Options.short(other)}"
+  end
+
+  defp wrong_weight!(weight, op) do
+    raise Error,
+      op: op,
+      reason:
+        "a weight is #{weight}, expected numbers of at least 0 of which f32 can hold the largest, from 1.2e-38 to 3.4e38"
   end
 
   @doc """

@@ -53,7 +53,7 @@ defmodule ExBurn.Training.Evaluation do
 
   defp evaluate_batch(model, batch) do
     step = Step.fetch!(model, :inference, Data.templates(batch, batch.rows), :evaluate)
-    Step.check_targets!(step, model, batch.y, :evaluate)
+    Step.check_values!(step, model, batch, batch.rows, :evaluate)
     Step.evaluate(step, model, batch)
   end
 

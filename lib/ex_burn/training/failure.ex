@@ -190,7 +190,8 @@ defmodule ExBurn.Training.Failure do
         details
 
       :none ->
-        say(details, "; the outputs of all layers are finite, look at the targets and the loss")
+        what = if weighted?(model, templates), do: "the targets, the weights", else: "the targets"
+        say(details, "; the outputs of all layers are finite, look at #{what} and the loss")
 
       layer ->
         details
@@ -211,6 +212,10 @@ defmodule ExBurn.Training.Failure do
 
   defp named(_reason, %{epoch: epoch, batch: batch} = details, _step),
     do: say(details, ", in batch #{batch} of epoch #{epoch}")
+
+  defp weighted?(model, templates) do
+    model.class_weights != nil or Enum.any?(templates, fn {_x, _y, weights} -> weights != {} end)
+  end
 
   @doc """
   The error of a step after which a parameter is not finite, with the parameter's name; others as they are.

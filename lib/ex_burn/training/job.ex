@@ -59,7 +59,7 @@ defmodule ExBurn.Training.Job do
   def single_step!(%Model{} = model, %Data{} = batch, options) do
     templates = Data.templates(batch, batch.rows)
     step = Step.fetch!(model, :train, templates, :train_step)
-    Step.check_targets!(step, model, batch.y, :train_step)
+    Step.check_values!(step, model, batch, batch.rows, :train_step)
 
     sources = %{
       steps: [step.program],
@@ -251,7 +251,10 @@ defmodule ExBurn.Training.Job do
 
   defp steps!(data, model, mode, batch_size) do
     steps = for batch <- batches(data, batch_size), do: Step.fetch!(model, mode, batch, :fit)
-    for step <- Enum.take(steps, 1), do: Step.check_targets!(step, model, data.y, :fit)
+
+    for step <- Enum.take(steps, 1),
+        do: Step.check_values!(step, model, data, batch_size, :fit)
+
     steps
   end
 

@@ -235,6 +235,34 @@ defmodule ExBurn.Training.Loss do
   defp widen(t), do: t
 
   @doc """
+  How many items of a row a built-in loss takes the mean of, and of how many classes they are: `{items, classes}`.
+
+  `y_pred` is a template of the prediction.
+
+  ## Examples
+
+      iex> template = Nx.template({8, 5, 3}, :f32)
+      iex> Enum.map([:cross_entropy, :binary_cross_entropy, :mse], &ExBurn.Training.Loss.items(&1, template))
+      [{5, 3}, {15, 2}, {15, nil}]
+
+  """
+  @spec items(atom(), Nx.Tensor.t()) :: {pos_integer(), pos_integer() | nil}
+  def items(loss, %T{shape: {}}), do: {1, classes(loss, 1)}
+
+  def items(loss, %T{shape: shape}) do
+    [_rows | axes] = Tuple.to_list(shape)
+    last = elem(shape, tuple_size(shape) - 1)
+    all = Enum.product(axes)
+
+    {if(loss in [:cross_entropy, :kl_div] and axes != [], do: div(all, last), else: all),
+     classes(loss, last)}
+  end
+
+  defp classes(:cross_entropy, last), do: last
+  defp classes(:binary_cross_entropy, _last), do: 2
+  defp classes(_loss, _last), do: nil
+
+  @doc """
   Refuses targets whose values the loss has no meaning for, see `ExBurn.Training.Loss.Check.targets!/4`.
   """
   @spec check_targets!(t(), Nx.Container.t(), Nx.Container.t(), atom()) :: :ok

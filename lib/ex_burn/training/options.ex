@@ -139,7 +139,7 @@ defmodule ExBurn.Training.Options do
 
   defp expected(:class_weights),
     do:
-      "weights of at least 0 that a float can hold, as a map by class number or as a list, or nil"
+      "weights of at least 0 that f32 can hold (0, or from 1.2e-38 to 3.4e38), as a map by class number or as a list, or nil"
 
   defp expected(:validation_data),
     do:

@@ -15,7 +15,7 @@ defmodule ExBurn.Training.Step do
   alias ExBurn.Defn.Lowering.HostCall
   alias ExBurn.{Backend, Error, Model, NIF, Type}
   alias ExBurn.Model.{Forward, State}
-  alias ExBurn.Training.{Data, Failure, Loss, Metric}
+  alias ExBurn.Training.{Data, Failure, Loss, Metric, Weights}
   alias Nx.Defn.Composite
 
   @compile {:no_warn_undefined, [Axon]}
@@ -214,7 +214,7 @@ defmodule ExBurn.Training.Step do
   end
 
   defp weighting(model, rows),
-    do: [class: model.class_weights, rows: if(rows != {}, do: rows)]
+    do: [rows: if(rows != {}, do: rows), class: model.class_weights]
 
   defp axon_state(model, trainable_values, rest_values) do
     {trainable, rest} = arguments(model)
@@ -294,9 +294,18 @@ defmodule ExBurn.Training.Step do
     do: Backend.put(Nx.template({}, Type.from_name(type)), ref, device)
 
   @doc """
-  Refuses data whose targets the model's loss has no meaning for.
+  Refuses data whose targets the model's loss has no meaning for, or whose weights it can't add up in batches of `rows`.
   """
-  @spec check_targets!(t(), Model.t(), Nx.Container.t(), atom()) :: :ok
-  def check_targets!(%__MODULE__{prediction: prediction}, model, y, op),
-    do: Loss.check_targets!(model.loss, y, prediction, op)
+  @spec check_values!(t(), Model.t(), Data.t(), pos_integer(), atom()) :: :ok
+  def check_values!(%__MODULE__{prediction: prediction}, model, data, rows, op) do
+    Loss.check_targets!(model.loss, data.y, prediction, op)
+    weighting = weighting(model, data.weights)
+
+    if weighting[:rows] || weighting[:class] do
+      {items, classes} = Loss.items(model.loss, prediction)
+      Weights.check_sum!(weighting, {min(rows, data.rows), items, classes}, op)
+    end
+
+    :ok
+  end
 end

@@ -8,9 +8,16 @@ defmodule ExBurn.Training.Weights do
   among those that make one step with `accumulate_gradients:`. So the loss of many batches, and the step that they make, is that
   of all their rows as one batch. Without weights, and with a loss of one's own, a batch counts as many times as it has rows;
   so it does in the means of metrics.
+
+  They are numbers of `f32`, and so is what those of a batch add up to: others are refused.
   """
 
-  alias ExBurn.Options
+  alias ExBurn.{Error, Options}
+  alias ExBurn.Training.History
+
+  # Weights are added up in f32, in which smaller numbers are coarse or 0.
+  @least 1.1754943508222875e-38
+  @largest 3.4028234663852886e38
 
   @typedoc "By class number, or in the order of the classes. Classes that a map lacks have the weight 1."
   @type classes :: %{non_neg_integer() => number()} | [number()]
@@ -28,7 +35,7 @@ defmodule ExBurn.Training.Weights do
 
   """
   @spec classes?(term()) :: boolean()
-  def classes?(list) when is_list(list), do: list != [] and Enum.all?(list, &weight?/1)
+  def classes?(list) when is_list(list), do: list != [] and Options.list_of?(list, &weight?/1)
 
   def classes?(map) when is_map(map) and not is_struct(map) do
     Enum.all?(map, fn {class, weight} -> is_integer(class) and class >= 0 and weight?(weight) end)
@@ -36,7 +43,18 @@ defmodule ExBurn.Training.Weights do
 
   def classes?(_other), do: false
 
-  defp weight?(weight), do: Options.float?(weight)
+  @doc """
+  Whether a value is a weight: a number of at least 0 that `f32` can hold.
+
+  ## Examples
+
+      iex> Enum.map([0, 1.0e38, 1.0e39, 1.0e-39, -1, :nan], &ExBurn.Training.Weights.weight?/1)
+      [true, true, false, false, false, false]
+
+  """
+  @spec weight?(term()) :: boolean()
+  def weight?(value),
+    do: is_number(value) and (value == 0 or (value >= @least and value <= @largest))
 
   @doc """
   The weights of `count` classes as a list.
@@ -59,6 +77,56 @@ defmodule ExBurn.Training.Weights do
     Options.check!(fits?, op, :class_weights, weights, "weights of classes 0..#{count - 1}")
     at = if is_list(weights), do: &Enum.at(weights, &1), else: &Map.get(weights, &1, 1)
     for class <- 0..(count - 1), do: at.(class) * 1.0
+  end
+
+  @doc """
+  Refuses weights whose sum over a batch `f32` can't hold. The batch has `rows` rows, or as many as there are weights of rows if
+  these are fewer, with `items` items each, of `classes` classes.
+
+  ## Examples
+
+      iex> ExBurn.Training.Weights.check_sum!([rows: Nx.tensor([3.0e38, 0.0]), class: nil], {2, 1, nil}, :fit)
+      :ok
+      iex> ExBurn.Training.Weights.check_sum!([rows: nil, class: [1.0, 2.0e38]], {2, 1, 2}, :fit)
+      ** (ExBurn.Error) fit: class_weights: of up to 2.00e+38 can add up to 4.00e+38 in a batch, which is more than the 3.4e38 that f32 can hold; divide all by one number, their ratios are what counts
+
+  """
+  @spec check_sum!(t(), {pos_integer(), pos_integer(), pos_integer() | nil}, atom()) :: :ok
+  def check_sum!([rows: nil, class: nil], _size, _op), do: :ok
+
+  def check_sum!([rows: by_row, class: by_class], {rows, items, classes}, op) do
+    {row, all_rows} = if by_row, do: largest_and_sum(by_row, rows), else: {1.0, rows * 1.0}
+    class = if by_class, do: by_class |> list!(classes, op) |> Enum.max(), else: 1.0
+    {largest, sum} = {row * class, all_rows * class * items}
+    names = for {name, w} <- [weights: by_row, class_weights: by_class], w, do: "#{name}:"
+    subject = "#{Enum.join(names, " times ")} of up to #{History.number(largest)}"
+
+    cond do
+      sum > @largest ->
+        refused!(
+          op,
+          "#{subject} can add up to #{History.number(sum)} in a batch, which is more than the 3.4e38"
+        )
+
+      largest != 0 and largest < @least ->
+        refused!(op, "#{subject} are less than the 1.2e-38")
+
+      true ->
+        :ok
+    end
+  end
+
+  # Several batches may be cut from these rows.
+  defp largest_and_sum(weights, rows) do
+    weights = Nx.as_type(weights, :f64)
+    [largest, sum] = for t <- [Nx.reduce_max(weights), Nx.sum(weights)], do: Nx.to_number(t)
+    {largest, min(sum, largest * rows)}
+  end
+
+  defp refused!(op, what) do
+    raise Error,
+      op: op,
+      reason: "#{what} that f32 can hold; divide all by one number, their ratios are what counts"
   end
 
   @doc """

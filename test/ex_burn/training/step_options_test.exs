@@ -161,6 +161,111 @@ defmodule ExBurn.Training.StepOptionsTest do
                  end
   end
 
+  describe "weights that f32" do
+    # Predicts 0, so the squares are 1 / 4 and 1 / 16.
+    defp zeros(opts \\ [loss: :mse]) do
+      "x"
+      |> Axon.input(shape: {nil, 1})
+      |> Axon.dense(1, kernel_initializer: :zeros)
+      |> Model.compile(opts)
+    end
+
+    defp two_rows(weights), do: {Nx.tensor([[1.0], [1.0]]), Nx.tensor([[0.5], [0.25]]), weights}
+
+    test "can just add up are weights as others" do
+      for weights <- [[1.0e38, 2.0e38], [1.2e-38, 2.4e-38], [1, 2]] do
+        assert_in_delta Training.evaluate(zeros(), two_rows(Nx.tensor(weights))).loss,
+                        0.125,
+                        1.0e-7
+      end
+
+      # As one batch they would be too many.
+      weights = Nx.tensor([2.0e38, 2.0e38])
+      opts = [batch_size: 1] ++ @quiet
+
+      assert {_model, [_, _]} =
+               Training.fit_with_progress(
+                 zeros(),
+                 two_rows(weights),
+                 Keyword.put(opts, :epochs, 2)
+               )
+
+      assert_in_delta Training.evaluate(zeros(), two_rows(weights), batch_size: 1).loss,
+                      0.15625,
+                      1.0e-7
+    end
+
+    test "can't add up are refused, wherever they are given" do
+      data = two_rows(Nx.tensor([2.0e38, 2.0e38]))
+
+      text =
+        "weights: of up to 2.00e+38 can add up to 4.00e+38 in a batch, which is more than the 3.4e38 that f32 can hold"
+
+      for {op, run} <- [
+            fit: &Training.fit(&1, data, @quiet),
+            fit:
+              &Training.fit(&1, two_rows(Nx.tensor([1, 1])), [validation_data: data] ++ @quiet),
+            evaluate: &Training.evaluate(&1, data),
+            train_step: &Training.train_step(&1, data),
+            profile_step: &Training.profile_step(&1, data),
+            compute_gradients: &Training.compute_gradients(&1, data)
+          ] do
+        error = assert_raise Error, fn -> run.(zeros()) end
+        op = if op == :profile_step, do: :train_step, else: op
+        assert Exception.message(error) =~ "#{op}: " <> text
+      end
+
+      error = assert_raise Error, fn -> Training.fit(zeros(), [data], @quiet) end
+      assert Exception.message(error) =~ "fit: batch 1 of epoch 1: " <> text
+    end
+
+    test "can't add up with those of their classes are refused" do
+      model = zeros(loss: :binary_cross_entropy)
+      {x, y, _} = two_rows(nil)
+      weights = [class_weights: [1, 3.0e38]]
+      text = ~r/^fit: class_weights: of up to 3.00e\+38 can add up to 6.00e\+38 in a batch/
+      assert_raise Error, text, fn -> Training.fit(model, {x, y}, weights ++ @quiet) end
+      text = ~r/^evaluate: weights: times class_weights: of up to 3.00e\+39 can add up/
+      rows = Nx.tensor([10, 0])
+      assert_raise Error, text, fn -> Training.evaluate(model, {x, y, rows}, weights) end
+
+      text =
+        ~r/^evaluate: weights: times class_weights: of up to 1.00e-40 are less than the 1.2e-38/
+
+      rows = Nx.tensor([1.0e-20, 0])
+      tiny = [class_weights: [1.0e-20, 1.0e-20]]
+      assert_raise Error, text, fn -> Training.evaluate(model, {x, y, rows}, tiny) end
+    end
+
+    test "can't hold are refused" do
+      for value <- [1.0e39, 1.0e-39, 1.0e-300] do
+        text =
+          ~r/^fit: a weight is #{value}, expected numbers of at least 0 of which f32 can hold/
+
+        weights = Nx.tensor([value, 0], type: :f64)
+        assert_raise Error, text, fn -> Training.fit(zeros(), two_rows(weights), @quiet) end
+        text = ~r/^fit: class_weights: is .*, expected weights of at least 0 that f32 can hold/
+
+        assert_raise Error, text, fn ->
+          Training.fit(model(), {x(), y()}, [class_weights: [1, value]] ++ @quiet)
+        end
+      end
+
+      # Among others, what is too small is nothing.
+      weights = Nx.tensor([1, 1.0e-300], type: :f64)
+      assert_in_delta Training.evaluate(zeros(), two_rows(weights)).loss, 0.25, 1.0e-7
+    end
+
+    test "can add up, but not times the losses, are told of" do
+      {x, _y, weights} = two_rows(Nx.tensor([1.0e38, 1.0e38]))
+      text = ~r/the loss is inf .*look at the targets, the weights and the loss$/
+
+      assert_raise Error, text, fn ->
+        Training.fit(zeros(), {x, Nx.tensor([[9.0], [9.0]]), weights}, @quiet)
+      end
+    end
+  end
+
   describe "gradients" do
     test "of several batches make the step of one large batch" do
       for {optimizer, more} <- [

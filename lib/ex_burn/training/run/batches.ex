@@ -42,7 +42,7 @@ defmodule ExBurn.Training.Run.Batches do
   defp fit(run, batch) do
     data = Data.new!(batch, run.model, :fit)
     {step, run} = step(run, Data.templates(data, data.rows))
-    Step.check_targets!(step, run.model, data.y, :fit)
+    Step.check_values!(step, run.model, data, data.rows, :fit)
     Error.unwrap!(NIF.train_feed(run.handle, step.program, Step.refs(Data.tensors(data))))
     run
   end
