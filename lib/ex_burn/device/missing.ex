@@ -4,14 +4,14 @@ defmodule ExBurn.Device.Missing do
   # Why there is no device of a name.
 
   alias ExBurn.Device.Probe
-  alias ExBurn.NIF
+  alias ExBurn.{NIF, Options}
 
   @doc """
   A reason for `ExBurn.Error`: the devices that there are, and what could be done to have the one that was asked for.
   """
   @spec reason(term(), [ExBurn.Device.t()], boolean()) :: String.t()
   def reason(name, devices, software?) do
-    there = "there is no device #{inspect(name)}; devices are #{inspect(devices)}"
+    there = "there is no device #{Options.short(name)}; devices are #{inspect(devices)}"
     Enum.join([there | hints(kind(name), devices, software?)], "; ")
   end
 

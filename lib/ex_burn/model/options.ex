@@ -43,7 +43,7 @@ defmodule ExBurn.Model.Options do
   end
 
   defp metrics!(metrics) do
-    check!(is_list(metrics), :metrics, metrics, "a list")
+    check!(Options.list_of?(metrics, fn _ -> true end), :metrics, metrics, "a list")
     names = for metric <- metrics, do: metric |> Metric.fetch!() |> Metric.name()
     check!(names == Enum.uniq(names), :metrics, names, "metrics of different names")
     validation = Enum.map(names, &History.val/1)

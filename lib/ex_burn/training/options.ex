@@ -83,7 +83,7 @@ defmodule ExBurn.Training.Options do
   defp valid?(:seed, value), do: is_integer(value) and value >= 0 and value < 2 ** 64
 
   defp valid?(:callbacks, value),
-    do: is_list(value) and Enum.all?(value, &is_function(&1, 2))
+    do: ExBurn.Options.list_of?(value, &is_function(&1, 2))
 
   defp valid?(:validation_data, value),
     do:

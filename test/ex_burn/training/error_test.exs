@@ -221,6 +221,28 @@ defmodule ExBurn.Training.ErrorTest do
       end
     end
 
+    test "that are lists with a tail that is none" do
+      callback = fn _event, state -> {:cont, state} end
+
+      for {name, value} <- [callbacks: [callback | 1], class_weights: [1, 1 | 1]],
+          do: assert_error("fit: #{name}: is [", fn -> fit({x(), y()}, [{name, value}]) end)
+
+      assert_error("compile: metrics: is [:mae | :mse], expected a list", fn ->
+        model(metrics: [:mae | :mse])
+      end)
+    end
+
+    test "that are no process, and no device, in one line" do
+      assert_error("history_callback: agent: is nil, expected an Agent's process or", fn ->
+        Training.history_callback(nil)
+      end)
+
+      error =
+        assert_error("device: there is no device #Nx", fn -> fit({x(), y()}, device: x()) end)
+
+      refute Exception.message(error) =~ "\n"
+    end
+
     test "as large as they can be" do
       for option <- [
             [batch_size: 2 ** 63 - 1],

@@ -85,6 +85,9 @@ defmodule ExBurn.Training.Callbacks.Report do
   """
   @spec history(Agent.agent()) :: Callbacks.t()
   def history(agent) do
+    valid? = is_pid(agent) or is_tuple(agent) or (is_atom(agent) and agent != nil)
+    Options.check!(valid?, :history_callback, :agent, agent, "an Agent's process or its name")
+
     fn
       {:start, %{history: history}}, state ->
         Agent.update(agent, &(List.wrap(&1) ++ history))
