@@ -163,6 +163,47 @@ defmodule ExBurn.Training.CheckpointTest do
     assert {:none, _log} = with_log(fn -> Checkpoint.newest(dir) end)
   end
 
+  # Without a checksum a name or a number in it may have changed.
+  test "one without a checksum that lacks something is passed over", %{tmp_dir: dir} do
+    fit(model(), callbacks: [Training.checkpoint_callback({2, :steps}, dir)])
+    [newest, before | _] = Checkpoint.list(dir)
+    {:ok, {tensors, texts}} = NIF.file_read(newest)
+    about = texts["about"] |> Base.decode64!() |> :erlang.binary_to_term()
+
+    write = fn about ->
+      about = about |> :erlang.term_to_binary() |> Base.encode64()
+
+      older =
+        texts
+        |> Map.delete("checksum")
+        |> Map.merge(%{"ex_burn_checkpoint" => "1", "about" => about})
+
+      {:ok, _} = NIF.file_write(newest, tensors, older)
+    end
+
+    changed =
+      for {name, _} <- about, value <- ["x", %{}, [1], -1, 1.0], do: Map.put(about, name, value)
+
+    lacking = for name <- ~w(history settings count slots), do: Map.delete(about, name)
+
+    entries = [
+      %{about | "history" => [%{"epoch" => 1}]},
+      %{about | "means" => Map.delete(about["means"], "batches")}
+    ]
+
+    allowed =
+      for {name, value} <- [{"settings", %{}}, {"kept", [1]}, {"slots", [1]}],
+          do: Map.put(about, name, value)
+
+    for about <- [7, [1]] ++ ((lacking ++ entries ++ changed) -- allowed) do
+      write.(about)
+      assert {about, found_past(newest, dir)} == {about, {:ok, before}}
+    end
+
+    write.(about)
+    assert Checkpoint.newest(dir) == {:ok, newest}
+  end
+
   defp epoch(path),
     do: path |> String.replace(~r/\D/, "") |> String.slice(-6, 6) |> String.to_integer()
 

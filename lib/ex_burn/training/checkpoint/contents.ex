@@ -7,7 +7,7 @@ defmodule ExBurn.Training.Checkpoint.Contents do
   none, is taken as it is.
   """
 
-  alias ExBurn.{Backend, Error, Model, NIF, Type}
+  alias ExBurn.{Backend, Error, Model, NIF, Options, Type}
   alias ExBurn.Model.State
   alias ExBurn.Training.{Checkpoint, History, Job, LossScale, Metric}
   alias ExBurn.Training.Checkpoint.{Checksum, Settings}
@@ -107,7 +107,8 @@ defmodule ExBurn.Training.Checkpoint.Contents do
     with {:ok, {tensors, metadata}} <- NIF.file_read(Path.expand(path)),
          %{"ex_burn_checkpoint" => format, "about" => about} when format in @formats <- metadata,
          :ok <- whole(tensors, metadata),
-         {:ok, about} when is_map(about) <- decode(about) do
+         {:ok, about} <- decode(about),
+         true <- complete?(about) do
       {:ok, Map.put(about, :tensors, Map.new(tensors))}
     else
       :damaged -> {:error, "#{path} is damaged: it holds something else than was written to it"}
@@ -131,6 +132,33 @@ defmodule ExBurn.Training.Checkpoint.Contents do
   rescue
     ArgumentError -> :error
   end
+
+  # Of format 1 nothing else tells whether it was changed.
+  defp complete?(%{"history" => history, "settings" => settings, "count" => count} = about) do
+    count?(count) and is_map(settings) and all?(history, &entry?/1) and
+      all?(about["slots"], &count?/1) and all?(Map.get(about, "kept", []), &count?/1) and
+      means?(about["means"]) and loss_scale?(about["loss_scale"])
+  end
+
+  defp complete?(_about), do: false
+
+  defp all?(list, valid?), do: Options.list_of?(list, valid?)
+  defp count?(value), do: is_integer(value) and value >= 0
+  defp entry?(entry), do: match?(%{"epoch" => epoch, "loss" => _} when is_integer(epoch), entry)
+
+  defp means?(nil), do: true
+
+  defp means?(%{"sums" => sums, "samples" => samples, "batches" => batches, "skipped" => skipped}),
+    do: Enum.all?([samples, batches, skipped], &count?/1) and all?(sums, &count?/1)
+
+  defp means?(_other), do: false
+
+  defp loss_scale?(nil), do: true
+
+  defp loss_scale?({factor, good, interval}),
+    do: is_float(factor) and count?(good) and (interval == nil or count?(interval))
+
+  defp loss_scale?(_other), do: false
 
   @doc """
   A model with what was read from `path`, its optimizer's memory too, and the history.
