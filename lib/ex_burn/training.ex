@@ -18,9 +18,9 @@ defmodule ExBurn.Training do
 
   ## Data
 
-  `{x, y}`, each a tensor or a tuple or map of tensors with one row per example along the first axis, lies in native
-  memory as a whole. An enumerable of batches `{x, y}` is enumerated once in each epoch while the thread works; each size
-  of batch that occurs is compiled once. A model of several inputs takes a map of them by name.
+  `{x, y}` lies in native memory as a whole: `x` a tensor, or a map of the model's inputs by name, `y` a tensor or a tuple or
+  map of tensors, all with one row per example along the first axis. An enumerable of batches `{x, y}` is enumerated once in
+  each epoch while the thread works; each size of batch that occurs is compiled once.
 
   A vector of weights of the rows may follow, `{x, y, weights}`, see `ExBurn.Training.Weights`.
 

@@ -4,7 +4,7 @@ defmodule ExBurn.Training.Evaluation do
   """
 
   alias ExBurn.{Error, Model, Training}
-  alias ExBurn.Training.{Data, Feed, History, Metric, Options, Step}
+  alias ExBurn.Training.{Data, Failure, Feed, History, Metric, Options, Step}
 
   @doc """
   See `ExBurn.Training.evaluate/3`.
@@ -22,15 +22,7 @@ defmodule ExBurn.Training.Evaluation do
     {sums, counts, batches} =
       data
       |> batches!(model, opts.batch_size)
-      |> Enum.reduce({nothing, nothing, 0}, fn batch, {sums, counts, batches} ->
-        {values, [weight]} =
-          model |> evaluate_batch(batch) |> Enum.map(&Nx.to_number/1) |> Enum.split(-1)
-
-        # The loss counts as much as the rows weigh, a metric as many times as there are rows.
-        times = [weight | List.duplicate(batch.rows, length(names) - 1)]
-        weighed = Enum.zip_with(values, times, &weigh/2)
-        {Enum.zip_with(sums, weighed, &add/2), Enum.zip_with(counts, times, &add/2), batches + 1}
-      end)
+      |> reduce({nothing, nothing, 0}, model)
 
     if batches == 0,
       do: raise(Error, op: :evaluate, reason: "the data is empty: it has no batches")
@@ -47,8 +39,36 @@ defmodule ExBurn.Training.Evaluation do
 
   defp batches!(batches, model, _size) do
     if Feed.batches?(batches),
-      do: Stream.map(batches, &Data.new!(&1, model, :evaluate)),
+      do: batches |> Stream.with_index(1) |> Stream.map(&batch!(&1, model)),
       else: Data.new!(batches, model, :evaluate)
+  end
+
+  defp batch!({batch, number}, model) do
+    Data.new!(batch, model, :evaluate)
+  rescue
+    error in Error ->
+      reraise %{error | reason: "batch #{number}: #{error.reason}"}, __STACKTRACE__
+  end
+
+  # What is not of the model and its hooks, the enumerable has raised.
+  defp reduce(batches, start, model) do
+    Enum.reduce(batches, start, &add_batch(&1, &2, model))
+  rescue
+    exception -> reraise Failure.of_function(:evaluate, "the data", exception), __STACKTRACE__
+  end
+
+  # The loss counts as much as the rows weigh, a metric as many times as there are rows.
+  defp add_batch(batch, {sums, counts, batches}, model) do
+    {values, [weight]} = values(model, batch)
+    times = [weight | List.duplicate(batch.rows, length(values) - 1)]
+    weighed = Enum.zip_with(values, times, &weigh/2)
+    {Enum.zip_with(sums, weighed, &add/2), Enum.zip_with(counts, times, &add/2), batches + 1}
+  end
+
+  defp values(model, batch) do
+    model |> evaluate_batch(batch) |> Enum.map(&Nx.to_number/1) |> Enum.split(-1)
+  rescue
+    exception -> reraise Failure.of_function(:evaluate, "the model", exception), __STACKTRACE__
   end
 
   defp evaluate_batch(model, batch) do

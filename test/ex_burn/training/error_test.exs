@@ -66,6 +66,25 @@ defmodule ExBurn.Training.ErrorTest do
           do: assert_error("take: index 7 is out of bounds", fn -> fun.(model, data) end)
     end
 
+    test "that raises in an evaluation, or has a batch that is none" do
+      raises =
+        Stream.map(1..2, fn
+          1 -> {x(), y()}
+          2 -> raise "oops"
+        end)
+
+      error =
+        assert_error("evaluate: the data raised RuntimeError: oops", fn ->
+          Training.evaluate(model(), raises)
+        end)
+
+      assert %RuntimeError{message: "oops"} = error.details.error
+
+      assert_error("evaluate: batch 2: data must be {x, y} or {x, y, weights}, got 3", fn ->
+        Training.evaluate(model(), [{x(), y()}, 3])
+      end)
+    end
+
     test "that is used up by the first epoch" do
       {:ok, agent} = Agent.start_link(fn -> [{x(), y()}] end)
       take = fn -> Agent.get_and_update(agent, &{&1, []}) end
