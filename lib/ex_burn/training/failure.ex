@@ -15,9 +15,8 @@ defmodule ExBurn.Training.Failure do
       outputs are finite, so that the loss function is at fault. Where a gradient is not finite, the first layer on the
       way back from the loss with such a gradient of its `:parameter`. Where a step has gone so far that a parameter is not
       finite, and no loss has seen it, the parameter's layer; that step is taken back
-    * `:error` - the exception of a callback, a hook, an enumerable, a layer, a loss, a metric or an optimizer's function, if it
-      was not an `ExBurn.Error`
-
+    * `:error` - the exception of a callback, a hook, an enumerable, a schedule, a layer, a loss, a metric or an optimizer's
+      function, if it was not an `ExBurn.Error`
     * `:exit` - the reason, where one of these exited, as a call does whose server is gone or takes too long
 
   What is thrown passes as it is, and so do exits with `:normal`, `:shutdown` or `{:shutdown, term}`. A process that is killed

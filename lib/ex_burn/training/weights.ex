@@ -80,8 +80,8 @@ defmodule ExBurn.Training.Weights do
   end
 
   @doc """
-  Refuses weights whose sum over a batch `f32` can't hold. The batch has `rows` rows, or as many as there are weights of rows if
-  these are fewer, with `items` items each, of `classes` classes.
+  Refuses weights whose sum over a batch `f32` can't hold. The batch has `rows` rows of `items` items, which are of `classes`
+  classes; the weights of rows may be those of several batches.
 
   ## Examples
 
@@ -101,26 +101,20 @@ defmodule ExBurn.Training.Weights do
     names = for {name, w} <- [weights: by_row, class_weights: by_class], w, do: "#{name}:"
     subject = "#{Enum.join(names, " times ")} of up to #{History.number(largest)}"
 
+    too_much = "can add up to #{History.number(sum)} in a batch, which is more than the 3.4e38"
+
     cond do
-      sum > @largest ->
-        refused!(
-          op,
-          "#{subject} can add up to #{History.number(sum)} in a batch, which is more than the 3.4e38"
-        )
-
-      largest != 0 and largest < @least ->
-        refused!(op, "#{subject} are less than the 1.2e-38")
-
-      true ->
-        :ok
+      sum > @largest -> refused!(op, "#{subject} #{too_much}")
+      largest != 0 and largest < @least -> refused!(op, "#{subject} are less than the 1.2e-38")
+      true -> :ok
     end
   end
 
-  # Several batches may be cut from these rows.
+  # Several batches may be cut from these rows. A sum that is infinite is more than all bounds.
   defp largest_and_sum(weights, rows) do
-    weights = Nx.as_type(weights, :f64)
     [largest, sum] = for t <- [Nx.reduce_max(weights), Nx.sum(weights)], do: Nx.to_number(t)
-    {largest, min(sum, largest * rows)}
+    most = largest * rows
+    {largest, if(is_number(sum), do: min(sum, most), else: most)}
   end
 
   defp refused!(op, what) do
