@@ -116,6 +116,7 @@ defmodule ExBurn.Training.Checkpoint do
     Options.check!(is_binary(path), :restore, :path, path, "a directory or a checkpoint")
     opts = Options.validate!(:restore, opts, best: false, monitor: nil, mode: nil)
     Options.check!(is_boolean(opts[:best]), :restore, :best, opts[:best], "true or false")
+    if not opts[:best], do: Watch.unused!(:restore, opts, "best: true")
 
     case if(opts[:best], do: best(model, path, opts), else: read_newest(path)) do
       {:ok, path, contents} -> put(model, path, contents)

@@ -140,7 +140,7 @@ defmodule ExBurn.Training.Failure do
     text =
       error
       |> Exception.message()
-      |> String.replace([" at epoch 1, step 1", ", in batch 1 of epoch 1"], "")
+      |> String.replace([" at epoch 1, step 1", ", in batch 1 of epoch 1", " in epoch 1"], "")
       |> String.replace_prefix("fit: ", "#{op}: ")
 
     put(%{error | op: op}, :message, text)

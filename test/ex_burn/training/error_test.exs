@@ -240,6 +240,18 @@ defmodule ExBurn.Training.ErrorTest do
       end
     end
 
+    test "that have no effect" do
+      for option <- [monitor: :val_loss, mode: :max] do
+        text = ~r/: #{elem(option, 0)}: is :\w+, which goes with best:/
+
+        for {op, run} <- [
+              checkpoint_callback: fn -> Training.checkpoint_callback(1, "runs", [option]) end,
+              restore: fn -> Training.restore(model(), "runs", [option]) end
+            ],
+            do: assert(Exception.message(assert_error("#{op}: ", run)) =~ text)
+      end
+    end
+
     test "that are lists with a tail that is none" do
       callback = fn _event, state -> {:cont, state} end
 

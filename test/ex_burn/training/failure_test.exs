@@ -274,6 +274,15 @@ defmodule ExBurn.Training.FailureTest do
     refute_received _
   end
 
+  test "a hook that raises in a single step is named without an epoch" do
+    axon = "x" |> Axon.input(shape: {nil, 1}) |> Axon.dense(1)
+    axon = Axon.attach_hook(axon, fn _ -> raise "oops" end, on: :forward, mode: :train)
+    model = Model.compile(axon, loss: :mse)
+    data = {Nx.tensor([[1.0]]), Nx.tensor([[1.0]])}
+    error = assert_raise Error, fn -> Training.train_step(model, data) end
+    assert Exception.message(error) == "train_step: a hook raised RuntimeError: oops"
+  end
+
   test "data that raises as it is closed leaves the model" do
     stream =
       Stream.resource(fn -> nil end, fn _ -> {batches(), nil} end, fn _ -> raise "not closed" end)

@@ -44,6 +44,7 @@ defmodule ExBurn.Training.Callbacks.Checkpoints do
     if opts[:keep] != :all, do: Options.positive!(@op, :keep, opts[:keep])
     if opts[:best] != nil, do: Options.positive!(@op, :best, opts[:best])
     watch = Watch.new!(@op, opts[:monitor], opts[:mode], 0)
+    if opts[:best] == nil, do: Watch.unused!(@op, opts, "best:")
 
     case every do
       {steps, :steps} ->

@@ -57,6 +57,27 @@ defmodule ExBurn.Training.Callbacks.Watch do
     %__MODULE__{op: op, monitor: monitor, mode: better, min_delta: min_delta}
   end
 
+  @doc """
+  Refuses options of what is watched where nothing is.
+
+  ## Examples
+
+      iex> ExBurn.Training.Callbacks.Watch.unused!(:restore, [monitor: :loss, mode: nil], "best: true")
+      ** (ExBurn.Error) restore: monitor: is :loss, which goes with best: true; give that too, or leave it out
+
+  """
+  @spec unused!(atom(), keyword(), String.t()) :: :ok
+  def unused!(op, opts, needed) do
+    for name <- [:monitor, :mode], opts[name] != nil do
+      raise Error,
+        op: op,
+        reason:
+          "#{name}: is #{Options.short(opts[name])}, which goes with #{needed}; give that too, or leave it out"
+    end
+
+    :ok
+  end
+
   # The metric that is behind a value of validation data.
   defp base(name) do
     case Atom.to_string(name) do
