@@ -22,6 +22,15 @@ defmodule ExBurn.Defn.HostCallTest do
     assert [:sum | _] = tags(assert_same_calls(&in_order/2, args, hooks: %{sum: nil, last: nil}))
   end
 
+  defn seen_alone(x) do
+    doubled = hook(Nx.exp(x) * 2, :doubled, see(:doubled))
+    Nx.slice(Nx.concatenate([doubled, x]), [2], [2])
+  end
+
+  test "a hook is all that reads what was fused" do
+    assert [:doubled] = tags(assert_same_calls(&seen_alone/1, [Nx.tensor([1.0, 2.0])]))
+  end
+
   defn whole_containers(x) do
     %{a: {a, _}, b: b} = hook(%{a: {x + 1, x * 2}, b: {x}}, see(:container))
     {a, b}

@@ -23,7 +23,8 @@ pub(super) fn cross_entropy(region: &Region<'_>) -> Option<Vec<usize>> {
     let &reader = graph.readers(rows).first().filter(|_| graph.is_read_once(rows))?;
     let pick = graph.instruction(reader);
     let is_by_rows = matches!(&pick.op, Op::TakeAlongAxis(attrs) if attrs.axis == last) && region.fused.row_axes == 1;
-    let (whole, out) = (graph.ty(rows), &pick.outputs[0]);
+    // A hook has none.
+    let (whole, [out]) = (graph.ty(rows), pick.outputs.as_slice()) else { return None };
     let fits = pick.inputs[0] == rows && whole.shape == region.fused.shape && whole.dtype == out.dtype;
     let is_less = out.shape.get(last) < whole.shape.get(last);
     let is_loss = region.fused.patterns.contains(&Pattern::CrossEntropy);
