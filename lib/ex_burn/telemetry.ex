@@ -30,7 +30,9 @@ defmodule ExBurn.Telemetry do
   ## `[:ex_burn, :fallback]`
 
   Operations ran on the CPU because the GPU that has their operands has no kernel for them: their operands came to the host, and
-  their results went back. Told once a call, after it, as one call of `ExBurn.fit/3` is.
+  their results went back. Told once a call, after it, as one call of `ExBurn.fit/3` is. They are counted for the whole VM:
+  the first call to end tells what ran until then, so that while processes use GPUs at once, a handler may run in a process
+  that caused none of it, and what a call did that raised is told by the next one.
 
   Measurements: `:count`, how often.
 
