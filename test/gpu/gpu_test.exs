@@ -194,6 +194,34 @@ defmodule ExBurn.GPUTest do
     assert Nx.to_flat_list(result) == [1, 0, 1, 0, 1, 0]
   end
 
+  test "rows that repeat become numbers of 64 bits" do
+    rows = Nx.iota({5, 4}, type: :s32, backend: Nx.BinaryBackend)
+    row = Nx.tensor([1, 2, 3, 4], type: :s32, backend: Nx.BinaryBackend)
+
+    for type <- [:f64, :s64, :u64] do
+      rows = Nx.as_type(rows, type)
+
+      for {fun, operands} <- [
+            {fn t, r -> Nx.add(Nx.as_type(Nx.broadcast(r, {5, 4}), type), t) end, [rows, row]},
+            {fn t -> Nx.subtract(Nx.as_type(Nx.iota({5, 4}, axis: 1, type: :s32), type), t) end,
+             [rows]},
+            {fn t, r ->
+               r = Nx.broadcast(r, {5, 4})
+               Nx.select(Nx.equal(r, 1), r, t)
+             end, [rows, Nx.as_type(row, type)]},
+            {fn t ->
+               count = Nx.iota({2, 1, 1}, axis: 2, type: type)
+               Nx.multiply(Nx.subtract(count, Nx.mean(count, axes: [2], keep_axes: true)), t)
+             end, [Nx.reshape(rows[[0..1, 0]], {2, 1, 1})]}
+          ] do
+        expected = Nx.Defn.jit_apply(fun, operands, compiler: Nx.Defn.Evaluator)
+        operands = Enum.map(operands, &on_gpu/1)
+        result = Nx.Defn.jit_apply(fun, operands, compiler: Compiler, device: gpu())
+        assert Nx.to_flat_list(result) == Nx.to_flat_list(expected)
+      end
+    end
+  end
+
   test "what has no kernel can be refused", %{device: device} do
     t = Nx.tensor([2.0], backend: {Backend, device: gpu()})
     assert_near(Nx.acosh(t), Nx.acosh(Nx.backend_copy(t, Nx.BinaryBackend)))

@@ -121,6 +121,50 @@ defmodule ExBurn.GPU.RoundingTest do
     end
   end
 
+  test "what takes the sign of a number is chosen beside that number" do
+    x = Nx.tensor([2.5, -2.5, 3.7, 0.0, 9.0], type: :f32, backend: Nx.BinaryBackend)
+
+    for {fun, expected} <- [
+          {&Nx.select(Nx.greater(&1, 0), Nx.round(&1), &1), [3.0, -2.5, 4.0, 0.0, 9.0]},
+          {&Nx.select(Nx.greater(&1, 3.0), Nx.tanh(Nx.multiply(&1, 20)), Nx.multiply(&1, 20)),
+           [50.0, -50.0, 1.0, 0.0, 1.0]},
+          {&Nx.select(Nx.greater(&1, 3.0), &1, Nx.round(&1)), [3.0, -3.0, 3.7, 0.0, 9.0]}
+        ] do
+      result = on_gpu(fun, [x])
+      expected = Nx.tensor(expected, type: :f32, backend: Nx.BinaryBackend)
+      assert Nx.to_flat_list(result) == Nx.to_flat_list(expected)
+    end
+  end
+
+  test "bits of two numbers are merged and chosen" do
+    [x, y, chosen] =
+      for {numbers, type} <- [
+            {[0x40200000, 5, -5, 123_456_789], :s32},
+            {[0x3F7C92C0, -6, 77, -99], :s32},
+            {[1, 0, 1, 1], :u8}
+          ],
+          do: Nx.tensor(numbers, type: type, backend: Nx.BinaryBackend)
+
+    size = fn x -> Nx.bitwise_and(x, 0x7FFFFFFF) end
+    sign = fn x -> Nx.bitwise_and(x, -0x80000000) end
+
+    for merge <- [&Nx.bitwise_or/2, &Nx.bitwise_xor/2, &Nx.add/2] do
+      assert_same(&Nx.select(&3, merge.(size.(&1), sign.(&2)), &2), [x, y, chosen])
+      assert_same(&Nx.select(&3, &2, merge.(size.(&1), sign.(&2))), [x, y, chosen])
+    end
+  end
+
+  test "sines, cosines and tangents of large angles" do
+    angles = [1.0e5, -3.0e5, 1.0e6, 3.0e6, 1.0e7, 1.0e9, -1.0e12, 1.0e20, 3.4e38]
+    x = Nx.tensor(angles, type: :f32, backend: Nx.BinaryBackend)
+
+    for fun <- [:sin, :cos, :tan] do
+      expected = apply(Nx, fun, [x])
+      result = on_gpu(&apply(Nx, fun, [&1]), [x])
+      assert Nx.to_number(Nx.all_close(result, expected, rtol: 1.0e-6, atol: 1.0e-7)) == 1
+    end
+  end
+
   test "formulas that cancel in theory" do
     for fun <- [
           &minus(plus(&1, &2), &2),
