@@ -38,6 +38,7 @@ mod running;
 mod small;
 mod staged;
 mod step;
+mod stepwise;
 mod tables;
 mod tiled;
 mod transfer;
@@ -59,7 +60,7 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::exec::Plan;
 use crate::ops::Call;
-use crate::program::{Axes, Extent, Fused, Instruction, Op, Program};
+use crate::program::{Extent, Fused, Instruction, Op, Program};
 use crate::types::{TensorType, Type};
 use crate::value::Value;
 use launch::{Operand, Work};
@@ -242,30 +243,12 @@ fn fused(attrs: &Fused, call: &mut Call<'_>, adapter: Adapter) -> Result<Vec<Val
     }
 }
 
-/// The region step by step, which takes operands as large as it is: as a whole it reads one that repeats as it lies.
+/// The region step by step.
 fn stepwise(attrs: &Fused, call: &mut Call<'_>) -> Result<Vec<Value>> {
-    let repeats = |(value, extent): (&Value, &Extent)| *extent == Extent::Whole && !value.has_shape(&attrs.shape);
-    if !call.inputs.iter().zip(&attrs.extents).any(repeats) {
-        return body(call);
+    match stepwise::program(attrs) {
+        Some(program) => Plan::new(&program)?.run(std::mem::take(&mut call.inputs), call.device),
+        None => body(call),
     }
-    let mut program = attrs.body.clone();
-    let mut inputs = Vec::with_capacity(call.inputs.len());
-    for (number, value) in std::mem::take(&mut call.inputs).into_iter().enumerate() {
-        let value =
-            if repeats((&value, &attrs.extents[number])) { spread(value, &attrs.shape, call.device)? } else { value };
-        program.inputs[number] = value.ty();
-        inputs.push(value);
-    }
-    Plan::new(&program)?.run(inputs, call.device)
-}
-
-/// The value broadcast to a shape.
-fn spread(value: Value, shape: &[usize], device: &Device) -> Result<Value> {
-    let first = shape.len().saturating_sub(value.rank());
-    let op = Op::Broadcast(Axes { axes: (first..shape.len()).collect() });
-    let types = [TensorType::new(value.dtype(), shape)];
-    let mut results = crate::ops::run(Call::plain(&op, vec![value], &types, device))?;
-    results.pop().ok_or_else(launch::lost)
 }
 
 fn placed(attrs: &Fused, value: &Value, extent: Extent) -> Option<Operand> {

@@ -24,6 +24,102 @@ fn scaled(x: f32, #[comptime] by: f32, zero: u32) -> f32 {
 /// there is of a sine, and a tangent is steep.
 #[cube]
 fn after_quarters(x: f32, zero: u32) -> (u32, Double) {
+    let (quarters, rest) = after_few_quarters(x, zero);
+    let mut turn = quarters;
+    let mut high = rest.high;
+    let mut low = rest.low;
+    let size = bits(x) & 0x7fff_ffffu32;
+    if (size > FEW) & (size < INFINITY) {
+        let (quarters, rest) = after_many_quarters(x, zero);
+        turn = quarters;
+        high = rest.high;
+        low = rest.low;
+    }
+    (turn, Double { high, low })
+}
+
+/// The bits of 1.0e5, up to which there are fewer quarters than 16 bits hold.
+const FEW: u32 = 0x47c3_5000;
+
+/// 2 / pi in words of 32 bits from 2^-1 on, after a word of zeros.
+const SHARE: [u32; 8] = [0, 0xa2f9_836e, 0x4e44_1529, 0xfc27_57d1, 0xf534_ddc0, 0xdb62_9599, 0x3c43_9041, 0xfe51_63ab];
+
+/// A word of [`SHARE`].
+#[cube]
+fn share(place: u32) -> u32 {
+    let first = select(place == 1u32, SHARE[1].runtime(), SHARE[0].runtime());
+    let second = select(place == 2u32, SHARE[2].runtime(), first);
+    let third = select(place == 3u32, SHARE[3].runtime(), second);
+    let fourth = select(place == 4u32, SHARE[4].runtime(), third);
+    let fifth = select(place == 5u32, SHARE[5].runtime(), fourth);
+    let sixth = select(place == 6u32, SHARE[6].runtime(), fifth);
+    select(place == 7u32, SHARE[7].runtime(), sixth)
+}
+
+/// The 32 bits of two words from bit `shift` of the first on.
+#[cube]
+fn across(first: u32, second: u32, shift: u32) -> u32 {
+    (first << shift) | ((second >> 1u32) >> (31u32 - shift))
+}
+
+/// The upper 32 bits of the product of a number of 24 bits and one of 32.
+#[cube]
+fn upper(x: u32, y: u32) -> u32 {
+    let (x_low, x_high) = (x & 0xffffu32, x >> 16u32);
+    let (y_low, y_high) = (y & 0xffffu32, y >> 16u32);
+    let (right, left) = (x_low * y_high, x_high * y_low);
+    let middle = ((x_low * y_low) >> 16u32) + (right & 0xffffu32) + (left & 0xffffu32);
+    x_high * y_high + (right >> 16u32) + (left >> 16u32) + (middle >> 16u32)
+}
+
+/// [`after_quarters`] of an angle from 1.0e5 on: its whole number of 24 bits times those bits of 2 / pi that are worth less than
+/// four quarters then.
+///
+/// M. Payne and R. Hanek, "Radian reduction for trigonometric functions", ACM SIGNUM Newsletter 18 (1983).
+#[cube]
+fn after_many_quarters(x: f32, zero: u32) -> (u32, Double) {
+    let size = bits(x) & 0x7fff_ffffu32;
+    let whole = (size & 0x007f_ffffu32) | 0x0080_0000u32;
+    let place = (size >> 23u32) - 120u32;
+    let (word, shift) = (place >> 5u32, place & 31u32);
+    let (a, b) = (share(word), share(word + 1u32));
+    let (c, d) = (share(word + 2u32), share(word + 3u32));
+    let (first, second, third) = (across(a, b, shift), across(b, c, shift), across(c, d, shift));
+    // Three words of the product, in which quarters count from bit 94 on: what is above is whole turns.
+    let part = whole * second;
+    let lower = part + upper(whole, third);
+    let carry = select(lower < part, 1u32.runtime(), 0u32.runtime());
+    let middle = whole * first + upper(whole, second) + carry;
+    let quarters = middle >> 30u32;
+    let (high, low) = (across(middle, lower, 2u32), across(lower, whole * third, 2u32));
+    // More than half of a quarter is less than none of the next.
+    let is_less = high >= 0x8000_0000u32;
+    let negative_low = !low + 1u32;
+    let negative_high = !high + select(low == 0u32, 1u32.runtime(), 0u32.runtime());
+    let (high, low) = (select(is_less, negative_high, high), select(is_less, negative_low, low));
+    let quarters = quarters + select(is_less, 1u32.runtime(), 0u32.runtime());
+    let sum = double::sum(piece(high >> 16u32, 0x3780_0000u32), piece(high & 0xffffu32, 0x2f80_0000u32), zero);
+    let rest = piece(low >> 16u32, 0x2780_0000u32) + piece(low & 0xffffu32, 0x1f80_0000u32);
+    let part = double::sum(sum.high, kept(sum.low + rest, zero), zero);
+    let angle = double::product(part.high, HALF.runtime(), zero);
+    let rest = kept(angle.low + kept(part.high * HALF_LOW.runtime(), zero), zero);
+    let rest = kept(rest + kept(part.low * HALF.runtime(), zero), zero);
+    let angle = double::sum(angle.high, rest, zero);
+    let is_negative = is_less != ((bits(x) & SIGN) != 0u32);
+    let sign = select(is_negative, SIGN.runtime(), 0u32.runtime());
+    let quarters = select((bits(x) & SIGN) != 0u32, !quarters + 1u32, quarters);
+    (quarters, Double { high: number(bits(angle.high) ^ sign), low: number(bits(angle.low) ^ sign) })
+}
+
+/// A number of 16 bits times a power of 2.
+#[cube]
+fn piece(x: u32, #[comptime] power: u32) -> f32 {
+    f32::cast_from(x) * number(power.runtime())
+}
+
+/// [`after_quarters`] of an angle of fewer of them than 16 bits hold.
+#[cube]
+fn after_few_quarters(x: f32, zero: u32) -> (u32, Double) {
     let multiple = nearest(x * std::f32::consts::FRAC_2_PI);
     let first = kept(x - scaled(multiple, TURN[0], zero), zero);
     let second = double::sum(first, -scaled(multiple, TURN[1], zero), zero);
@@ -145,7 +241,7 @@ pub(crate) fn atan2(y: f32, x: f32, zero: u32) -> f32 {
     // A slope too small for halves of its digits is its own angle.
     let minute = (slope.high < 1.0e-12f32) & plain & !steep & !left;
     let size = select(minute, short / long, size);
-    let result = signed(size, y);
+    let result = signed(size, y, zero);
     select(is_nan(x) | is_nan(y), number(NAN.runtime()), result)
 }
 
@@ -187,7 +283,7 @@ pub(crate) fn asin(x: f32, zero: u32) -> f32 {
     let twice = Double { high: half.high * 2.0f32, low: half.low * 2.0f32 };
     let angle = turned_from(HALF, HALF_LOW, &twice, zero);
     let y = select(size <= 0.5f32, size + bend(size), angle.high);
-    let y = select(size > 1.0f32, number(NAN.runtime()), signed(y, x));
+    let y = select(size > 1.0f32, number(NAN.runtime()), signed(y, x, zero));
     select(is_nan(x), x, y)
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
         One::NegateF => x ^ 0x8000_0000u32,
         One::NegateI => 0u32.runtime() - x,
         One::Not => !x,
-        One::Round => bits(function::round(f)),
+        One::Round => bits(function::round(f, zero)),
         One::RoundBf16 => round_bf16(x),
         One::RoundSmall(small) => small::round(x, small),
         One::Rsqrt => bits(1.0f32 / f.sqrt()) | zero,
@@ -126,7 +126,8 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
     match function {
         Two::AddF => bits(a + b) | zero,
         Two::AddI => x + y,
-        Two::And => x & y,
+        // What is made of bits has the same need: see `signed` there.
+        Two::And => (x & y) | zero,
         Two::Atan2 => bits(angle::atan2(a, b, zero)),
         Two::DivideF => bits(divided_float(a, b)) | zero,
         Two::DivideS => divided(x, y),

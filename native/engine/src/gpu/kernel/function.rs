@@ -42,10 +42,10 @@ pub(crate) fn is_nan(x: f32) -> bool {
     (bits(x) & 0x7fff_ffffu32) > INFINITY
 }
 
-/// `size` with the sign of `x`.
+/// `size` with the sign of `x`. LLVM makes other bits of a choice between it and `x`, unless a zero is joined to it.
 #[cube]
-pub(super) fn signed(size: f32, x: f32) -> f32 {
-    number((bits(size) & 0x7fff_ffffu32) | (bits(x) & SIGN))
+pub(super) fn signed(size: f32, x: f32, zero: u32) -> f32 {
+    number(((bits(size) & 0x7fff_ffffu32) | (bits(x) & SIGN)) | zero)
 }
 
 #[cube]
@@ -133,7 +133,7 @@ pub(crate) fn tanh(x: f32, zero: u32) -> f32 {
     let slope = polynomial(r, comptime!(c(&[2.0, 1.999_999_8, 1.333_321, 0.666_688_7, 0.267_830_88, 0.088_611_92])));
     let large = 1.0f32 - 2.0f32 / fma(power, fma(r, slope, 1.0f32), 1.0f32);
     // The sign comes last, as that of a cube root does.
-    signed(select(is_nan(x), size, select(size < 0.625f32, small, large)), x)
+    signed(select(is_nan(x), size, select(size < 0.625f32, small, large)), x, zero)
 }
 
 #[cube]
@@ -232,11 +232,11 @@ pub(crate) fn log1p(x: f32, zero: u32) -> f32 {
 
 /// Half away from zero, as Nx rounds.
 #[cube]
-pub(crate) fn round(x: f32) -> f32 {
+pub(crate) fn round(x: f32, zero: u32) -> f32 {
     let size = x.abs();
     let whole = size.floor();
     let up = select(size - whole >= 0.5f32, whole + 1.0f32, whole);
     // From 2^23 on all numbers are whole; NaN stays.
     let y = select(size < STEP, up, size);
-    signed(y, x)
+    signed(y, x, zero)
 }

@@ -57,7 +57,7 @@ pub(crate) fn sinh(x: f32, zero: u32) -> f32 {
     let curve = polynomial(square, comptime!(c(&[0.166_666_67, 0.008_333_35, 0.000_198_360_66, 2.817_439e-6])));
     let small = fma(x * square, curve, x);
     let half = half_exp(x.abs(), zero);
-    let y = select(x.abs() < 1.0f32, small, signed(half - 0.25f32 / half, x));
+    let y = select(x.abs() < 1.0f32, small, signed(half - 0.25f32 / half, x, zero));
     select(is_nan(x), x, y)
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn cbrt(x: f32, zero: u32) -> f32 {
     let root = halley(kept(halley(near, part), zero), part);
     let whole = i32::reinterpret(third) - select(tiny, 51i32.runtime(), 43i32.runtime());
     // The sign comes last: where the number itself is chosen after it, LLVM 19 makes other bits of both for AVX-512.
-    signed(select(plain, root * power(whole), number(size_bits)), x)
+    signed(select(plain, root * power(whole), number(size_bits)), x, zero)
 }
 
 /// The whole power of an integer, which wraps.
