@@ -141,6 +141,18 @@ defmodule ExBurn.GPU.TrainingTest do
     end
   end
 
+  # By both kinds of gradients as on the CPU, with nothing left to that.
+  defp assert_without_cpu(model, data) do
+    for gradients <- [:autodiff, :symbolic] do
+      options = [gradients: gradients] ++ @options
+      expected = ExBurn.fit(model, data, options)
+      ExBurn.Fallback.set!(:raise)
+      there = ExBurn.fit(model, data, [device: gpu()] ++ options)
+      ExBurn.Fallback.set!(:cpu)
+      assert_same(expected, there)
+    end
+  end
+
   test "depthwise convolutions need no CPU" do
     model =
       Axon.input("x", shape: {nil, 6, 6, 2})
@@ -152,14 +164,7 @@ defmodule ExBurn.GPU.TrainingTest do
 
     data = {random({40, 6, 6, 2}, 3), random({40, 2}, 4)}
 
-    for gradients <- [:autodiff, :symbolic] do
-      options = [gradients: gradients] ++ @options
-      expected = ExBurn.fit(model, data, options)
-      ExBurn.Fallback.set!(:raise)
-      there = ExBurn.fit(model, data, [device: gpu()] ++ options)
-      ExBurn.Fallback.set!(:cpu)
-      assert_same(expected, there)
-    end
+    assert_without_cpu(model, data)
   end
 
   test "embeddings need no CPU, of indices of 64 bits too" do
@@ -180,14 +185,7 @@ defmodule ExBurn.GPU.TrainingTest do
       words = Nx.iota({40, 5}, type: type) |> Nx.multiply(7) |> Nx.remainder(10)
       data = {words, random({40, 2}, 4)}
 
-      for gradients <- [:autodiff, :symbolic] do
-        options = [gradients: gradients] ++ @options
-        expected = ExBurn.fit(model, data, options)
-        ExBurn.Fallback.set!(:raise)
-        there = ExBurn.fit(model, data, [device: gpu()] ++ options)
-        ExBurn.Fallback.set!(:cpu)
-        assert_same(expected, there)
-      end
+      assert_without_cpu(model, data)
     end
   end
 
