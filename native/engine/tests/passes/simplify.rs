@@ -67,6 +67,26 @@ fn small_powers_are_products() {
 }
 
 #[test]
+fn error_functions_of_quotients_are_those_of_products() {
+    let mut b = Builder::new(&[ty(F32, &[6])]);
+    let root = b.constant(F32, std::f64::consts::SQRT_2);
+    let scaled = b.binary(Binary::Divide, 0, root);
+    let erf = b.unary(Unary::Erf, scaled);
+    let program = b.finish(&[erf]);
+    let text = after("algebraic", &program);
+    assert!(
+        text.contains("constant() {0.707106") && text.contains("multiply(%0, %3)") && text.contains("erf(%4)"),
+        "{text}"
+    );
+    let xs = [0.0, 1.0, -1.0, 2.0, f64::INFINITY, f64::NAN];
+    let got = crate::builder::run(&crate::builder::optimised(&program, &[]), &[tensor(F32, &[6], &xs)]);
+    // How much of a normal distribution is within one and two of its standard deviations.
+    let expected = [0.0, 0.682_689_492_137_086, -0.682_689_492_137_086, 0.954_499_736_103_642, 1.0];
+    assert!(numbers(&got[0]).iter().zip(expected).all(|(r, e)| (r - e).abs() <= 1.2e-7 * e.abs()), "{got:?}");
+    assert!(numbers(&got[0])[5].is_nan());
+}
+
+#[test]
 fn what_is_computed_twice_is_computed_once() {
     let mut b = Builder::new(&[ty(F32, &[2])]);
     let (first, second) = (b.unary(Unary::Exp, 0), b.unary(Unary::Exp, 0));
