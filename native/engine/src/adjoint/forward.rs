@@ -35,6 +35,8 @@ impl Forward {
             }
             let operands: Vec<usize> = instruction.inputs.iter().map(|&id| forward.ids[id]).collect();
             let at = match &instruction.op {
+                // They are for whoever differentiates, which this is.
+                Op::StopGrad | Op::CustomGrad(_) => Some(operands[0]),
                 Op::While(attrs) if is_active[results.clone()].contains(&true) => {
                     let active: Vec<bool> = instruction.inputs.iter().map(|&id| is_active[id]).collect();
                     loops::record(b, attrs, &operands, &active, results.len()).map(|(at, trace)| {

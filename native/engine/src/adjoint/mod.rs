@@ -97,3 +97,26 @@ fn rule(b: &mut Builder, site: &Site) -> Option<Gradients> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Binary, Fold, Reduce};
+    use crate::types::{TensorType, Type};
+
+    /// Nothing stays between the operations that the passes make one of.
+    #[test]
+    fn what_stops_gradients_is_gone_where_they_are_made() {
+        let (row, scalar) = (TensorType::new(Type::F32, [3]), TensorType::new(Type::F32, []));
+        let instruction = |op, inputs, ty: &TensorType| Instruction { op, inputs, outputs: vec![ty.clone()] };
+        let sum = Op::Reduce(Reduce { fold: Fold::Sum, axes: None, keep_axes: false });
+        let instructions = vec![
+            instruction(Op::StopGrad, vec![0], &row),
+            instruction(Op::Binary(Binary::Multiply), vec![0, 1], &row),
+            instruction(sum, vec![2], &scalar),
+        ];
+        let program = Program { inputs: vec![row], instructions, outputs: vec![3] };
+        let text = differentiate(&program, 1).expect("each operation has a rule").to_string();
+        assert!(text.contains("multiply(%0, %0)") && !text.contains("stop_grad"), "{text}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Parts of what was put together from parts: the parts themselves.
 
 use super::writer::Writer;
-use crate::program::{Axis, Instruction, Op, Pad, Slice};
+use crate::program::{Axes, Axis, Instruction, Op, Pad, Slice};
 use crate::scalar;
 use crate::types::TensorType;
 
@@ -21,7 +21,20 @@ pub(super) fn slice(writer: &mut Writer, attrs: &Slice, x: usize, out: &TensorTy
             return Some(writer.one(Op::Reshape, vec![part], out));
         }
         Op::Concatenate(Axis { axis }) => of_joined(writer, attrs, *axis, inputs)?,
-        Op::PutSlice => of_written(writer, attrs, inputs)?,
+        Op::PutSlice => {
+            let (&[base, part], places) = inputs.split_first_chunk::<2>()?;
+            match place(attrs, &written(writer, base, part, places)?, &writer.ty(part).shape)? {
+                Place::Beside => (base, attrs.starts.clone()),
+                Place::Inside(starts) => (part, starts),
+            }
+        }
+        Op::Pad(Pad { config }) => {
+            let &[part, around] = inputs.as_slice() else { return None };
+            match place(attrs, &padded(config)?, &writer.ty(part).shape)? {
+                Place::Beside => return repeated(writer, around, out),
+                Place::Inside(starts) => (part, starts),
+            }
+        }
         _ => return None,
     };
     cut(writer, attrs, starts, part, out)
@@ -51,26 +64,52 @@ fn of_joined(writer: &Writer, attrs: &Slice, axis: usize, parts: &[usize]) -> Op
     None
 }
 
-/// For a slice of a tensor with a part written over, at places that are known: that part, or what is around it, and where the
-/// slice starts there.
-fn of_written(writer: &Writer, attrs: &Slice, inputs: &[usize]) -> Option<(usize, Vec<usize>)> {
-    let (&[base, part], places) = inputs.split_first_chunk::<2>()?;
+/// Where a part starts that is written over others at places that are known.
+fn written(writer: &Writer, base: usize, part: usize, places: &[usize]) -> Option<Vec<usize>> {
     let lengths = &writer.ty(part).shape;
-    let mut starts = vec![];
-    for (axis, &place) in places.iter().enumerate() {
+    let start = |(axis, &place): (usize, &usize)| {
         let place = scalar::to_i128(writer.ty(place).dtype, &writer.constant(place)?.bytes)?;
         let room = writer.ty(base).shape[axis].checked_sub(lengths[axis])?;
-        starts.push(usize::try_from(place.clamp(0, room as i128)).ok()?);
-    }
+        usize::try_from(place.clamp(0, room as i128)).ok()
+    };
+    places.iter().enumerate().map(start).collect()
+}
+
+/// Where a part starts that lies among others, its elements side by side.
+fn padded(config: &[[i64; 3]]) -> Option<Vec<usize>> {
+    let start = |&[low, high, interior]: &[i64; 3]| usize::try_from(low).ok().filter(|_| high >= 0 && interior == 0);
+    config.iter().map(start).collect()
+}
+
+/// Where a slice lies that is not of both a part and what is around it.
+enum Place {
+    Beside,
+    /// In the part, from there on.
+    Inside(Vec<usize>),
+}
+
+fn place(attrs: &Slice, starts: &[usize], lengths: &[usize]) -> Option<Place> {
     let end = |axis: usize| attrs.starts[axis] + attrs.lengths[axis];
     let is_beside = |axis: usize| end(axis) <= starts[axis] || attrs.starts[axis] >= starts[axis] + lengths[axis];
     let is_inside = |axis: usize| attrs.starts[axis] >= starts[axis] && end(axis) <= starts[axis] + lengths[axis];
-    let axes = 0..starts.len();
+    let mut axes = 0..starts.len();
     if axes.clone().any(is_beside) {
-        return Some((base, attrs.starts.clone()));
+        return Some(Place::Beside);
     }
     let from = axes.clone().map(|axis| attrs.starts[axis].saturating_sub(starts[axis])).collect();
-    axes.clone().all(is_inside).then_some((part, from))
+    axes.all(is_inside).then_some(Place::Inside(from))
+}
+
+/// A tensor of one number.
+fn repeated(writer: &mut Writer, number: usize, out: &TensorType) -> Option<usize> {
+    if writer.ty(number).dtype != out.dtype {
+        return None;
+    }
+    let op = match writer.constant(number) {
+        Some(constant) => return Some(writer.one(Op::Constant(constant.clone()), vec![], out)),
+        None => Op::Broadcast(Axes { axes: vec![] }),
+    };
+    Some(writer.one(op, vec![number], out))
 }
 
 /// The slice of a value that starts there, itself where that is all of it.

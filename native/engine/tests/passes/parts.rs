@@ -1,7 +1,7 @@
 //! Parts of tensors: what is put together and taken apart again, and what is computed where it is read. The programs answer what
 //! they did before.
 
-use ex_burn_engine::program::{Axis, Binary, Dot, DynamicSlice, Fold, Op, Program, Slice, Unary, While};
+use ex_burn_engine::program::{Axis, Binary, Dot, DynamicSlice, Fold, Op, Pad, Program, Slice, Unary, While};
 use ex_burn_engine::{Type, Value, passes};
 
 use crate::builder::{Builder, optimised, same};
@@ -72,6 +72,32 @@ fn what_is_beside_a_written_part_does_not_wait_for_it() {
     assert!(text.contains("= slice(%4) {lengths: [3,2,2], starts: [0,2,0]"), "{text}");
     assert!(text.contains("return %0, "), "{text}");
     same(&program, &[random(5, &[3, 1, 2]), random(6, &[3, 4, 2])]);
+}
+
+/// As the gradient of a sequence's last step has it: one step of a sequence padded with zeros.
+#[test]
+fn what_is_beside_a_padded_part_is_what_it_is_padded_with() {
+    let mut b = Builder::new(&[ty(F32, &[3, 1, 2]), ty(F32, &[])]);
+    let zero = b.constant(F32, 0.0);
+    let config = vec![[0, 0, 0], [3, 1, 0], [0, 0, 0]];
+    let whole = ty(F32, &[3, 5, 2]);
+    let by_zero = b.emit(Op::Pad(Pad { config: config.clone() }), &[0, zero], whole.clone());
+    let by_input = b.emit(Op::Pad(Pad { config }), &[0, 1], whole);
+    let spread =
+        b.emit(Op::Pad(Pad { config: vec![[0, 0, 0], [3, 0, 0], [0, 1, 1]] }), &[0, zero], ty(F32, &[3, 4, 4]));
+    let part = cut(&mut b, by_zero, &[0, 3, 0], &[3, 1, 2]);
+    let row = cut(&mut b, by_zero, &[2, 3, 1], &[1, 1, 1]);
+    let first = cut(&mut b, by_zero, &[0, 1, 0], &[3, 2, 2]);
+    let last = cut(&mut b, by_input, &[0, 4, 0], &[3, 1, 2]);
+    let both = cut(&mut b, by_input, &[0, 2, 0], &[3, 2, 2]);
+    let apart = cut(&mut b, spread, &[0, 3, 1], &[3, 1, 2]);
+    let program = b.finish(&[part, row, first, last, both, apart]);
+    let text = after("layout", &program);
+    assert!(text.contains("= slice(%0) {lengths: [1,1,1], starts: [2,0,1]"), "{text}");
+    assert!(text.contains("f32[3,2,2] = constant() {0.0}"), "{text}");
+    assert!(text.contains("f32[3,1,2] = broadcast(%1)"), "{text}");
+    assert!(text.matches("= pad(").count() == 2 && text.contains("return %0, "), "{text}");
+    same(&program, &[random(7, &[3, 1, 2]), tensor(F32, &[], &[2.5])]);
 }
 
 #[test]
