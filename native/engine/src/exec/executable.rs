@@ -10,7 +10,7 @@ use crate::exec::{Outcome, Plan};
 #[cfg(feature = "gpu")]
 use crate::gpu;
 use crate::passes;
-use crate::program::Program;
+use crate::program::{Op, Program};
 use crate::types::TensorType;
 use crate::value::Value;
 
@@ -35,6 +35,7 @@ pub struct Executable {
     /// The program before the passes, and those that are left out.
     source: Arc<(Program, Vec<String>)>,
     gradient: OnceLock<(usize, Option<Arc<Executable>>)>,
+    has_batch_groups: OnceLock<bool>,
     #[cfg(feature = "gpu")]
     there: Arc<OnceLock<There>>,
 }
@@ -84,6 +85,7 @@ impl Executable {
             captures: Held::new(captures),
             source,
             gradient: OnceLock::new(),
+            has_batch_groups: OnceLock::new(),
         })
     }
 
@@ -97,6 +99,11 @@ impl Executable {
         };
         let (known, gradient) = self.gradient.get_or_init(|| (params, make()));
         if *known == params { gradient.clone() } else { make() }
+    }
+
+    /// Whether there is a convolution with groups of the batch.
+    pub(crate) fn has_batch_groups(&self) -> bool {
+        *self.has_batch_groups.get_or_init(|| has_batch_groups(self.program()))
     }
 
     /// The program as the passes but this one make it.
@@ -199,4 +206,12 @@ impl Executable {
         inputs.extend(self.captures.on(device)?);
         Ok(())
     }
+}
+
+fn has_batch_groups(program: &Program) -> bool {
+    let groups = |op: &Op| matches!(op, Op::Conv(attrs) if attrs.batch_group_size > 1);
+    program
+        .instructions
+        .iter()
+        .any(|instruction| groups(&instruction.op) || instruction.op.nested().into_iter().any(has_batch_groups))
 }
