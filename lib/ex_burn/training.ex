@@ -31,7 +31,7 @@ defmodule ExBurn.Training do
   validation data. `compute_gradients/3`, `profile_step/3` and `ExBurn.predict/3` pass over hooks.
   """
 
-  alias ExBurn.Model
+  alias ExBurn.{Error, Model}
 
   alias ExBurn.Training.{
     Batch,
@@ -155,16 +155,11 @@ defmodule ExBurn.Training do
 
   # A run that fails before its first step has reached what it was given.
   defp run(model, data, options) do
-    Run.run(model, Job.prepare!(model, data, options), options)
+    Failure.calling(:fit, "the model", fn ->
+      Run.run(model, Job.prepare!(model, data, options), options)
+    end)
   rescue
-    exception ->
-      error = Failure.of_function(:fit, "the model", exception)
-      reraise before_a_step(error, model, options), __STACKTRACE__
-  catch
-    :exit, reason ->
-      error = Failure.exit_of(:fit, "the model", reason)
-      error = error && before_a_step(error, model, options)
-      Failure.reraise_exit(error, reason, __STACKTRACE__)
+    error in Error -> reraise before_a_step(error, model, options), __STACKTRACE__
   end
 
   defp before_a_step(error, model, options) do

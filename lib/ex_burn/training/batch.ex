@@ -38,7 +38,7 @@ defmodule ExBurn.Training.Batch do
   end
 
   defp step(model, batch, opts) do
-    job = Job.single_step!(model, Data.new!(batch, model, :train_step), opts)
+    job = Job.single_step!(model, Data.new!(batch, model, :train_step), opts, :train_step)
     one = [verbose: false, epochs: 1, lr_schedule: fn _ -> opts.learning_rate end]
     options = one |> Options.fit!(0) |> Map.merge(%{first_epoch: 1, history: []})
     {model, [entry], handle} = Run.run(model, job, options)
@@ -85,7 +85,9 @@ defmodule ExBurn.Training.Batch do
 
     {model, opts} = step_options!(model, opts, :profile_step)
     data = Data.new!(batch, model, :profile_step)
-    model |> Job.single_step!(data, opts) |> Profile.times(repeat)
+    model |> Job.single_step!(data, opts, :profile_step) |> Profile.times(repeat)
+  rescue
+    error in Error -> reraise Failure.of_one_step(error, :profile_step), __STACKTRACE__
   end
 
   @doc """

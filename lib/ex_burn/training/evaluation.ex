@@ -52,9 +52,9 @@ defmodule ExBurn.Training.Evaluation do
 
   # What is not of the model and its hooks, the enumerable has raised.
   defp reduce(batches, start, model) do
-    Enum.reduce(batches, start, &add_batch(&1, &2, model))
-  rescue
-    exception -> reraise Failure.of_function(:evaluate, "the data", exception), __STACKTRACE__
+    Failure.calling(:evaluate, "the data", fn ->
+      Enum.reduce(batches, start, &add_batch(&1, &2, model))
+    end)
   end
 
   # The loss counts as much as the rows weigh, a metric as many times as there are rows.
@@ -66,9 +66,9 @@ defmodule ExBurn.Training.Evaluation do
   end
 
   defp values(model, batch) do
-    model |> evaluate_batch(batch) |> Enum.map(&Nx.to_number/1) |> Enum.split(-1)
-  rescue
-    exception -> reraise Failure.of_function(:evaluate, "the model", exception), __STACKTRACE__
+    Failure.calling(:evaluate, "the model", fn ->
+      model |> evaluate_batch(batch) |> Enum.map(&Nx.to_number/1) |> Enum.split(-1)
+    end)
   end
 
   defp evaluate_batch(model, batch) do

@@ -126,6 +126,29 @@ defmodule ExBurn.Training.Failure do
   end
 
   @doc """
+  What `fun` answers, which `who` gave: what it raises is an `ExBurn.Error`, and so is what it exits with, see `exit_of/3`.
+
+  ## Examples
+
+      iex> ExBurn.Training.Failure.calling(:fit, "the metric :mine", fn -> 1 end)
+      1
+      iex> ExBurn.Training.Failure.calling(:fit, "the metric :mine", fn -> raise "oops" end)
+      ** (ExBurn.Error) fit: the metric :mine raised RuntimeError: oops
+
+      iex> ExBurn.Training.Failure.calling(:fit, "the metric :mine", fn -> exit(:timeout) end)
+      ** (ExBurn.Error) fit: the metric :mine exited: time out
+
+  """
+  @spec calling(atom(), String.t(), (-> result)) :: result when result: term()
+  def calling(op, who, fun) do
+    fun.()
+  rescue
+    exception -> reraise of_function(op, who, exception), __STACKTRACE__
+  catch
+    :exit, reason -> op |> exit_of(who, reason) |> reraise_exit(reason, __STACKTRACE__)
+  end
+
+  @doc """
   The error of a run of one step, which its caller knows as `op`.
 
   ## Examples

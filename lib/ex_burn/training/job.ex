@@ -53,13 +53,13 @@ defmodule ExBurn.Training.Job do
   end
 
   @doc """
-  The job of one step on the batch `{x, y}`, going on from the model's optimizer state.
+  The job of one step on the batch `{x, y}` for `op`, going on from the model's optimizer state.
   """
-  @spec single_step!(Model.t(), Data.t(), map()) :: t()
-  def single_step!(%Model{} = model, %Data{} = batch, options) do
+  @spec single_step!(Model.t(), Data.t(), map(), atom()) :: t()
+  def single_step!(%Model{} = model, %Data{} = batch, options, op) do
     templates = Data.templates(batch, batch.rows)
-    step = Step.fetch!(model, :train, templates, :train_step)
-    Step.check_values!(step, model, batch, batch.rows, :train_step)
+    step = Step.fetch!(model, :train, templates, op)
+    Step.check_values!(step, model, batch, batch.rows, op)
 
     sources = %{
       steps: [step.program],
@@ -228,17 +228,12 @@ defmodule ExBurn.Training.Job do
     do: Data.new!(rows, model, :fit)
 
   defp validation!(model, %{validation_data: batches}) do
-    batches
-    |> Stream.with_index(1)
-    |> Enum.map(&validation_batch!(&1, model))
-    |> Data.join!("validation_data", :fit)
-  rescue
-    exception -> reraise Failure.of_function(:fit, "validation_data", exception), __STACKTRACE__
-  catch
-    :exit, reason ->
-      :fit
-      |> Failure.exit_of("validation_data", reason)
-      |> Failure.reraise_exit(reason, __STACKTRACE__)
+    Failure.calling(:fit, "validation_data", fn ->
+      batches
+      |> Stream.with_index(1)
+      |> Enum.map(&validation_batch!(&1, model))
+      |> Data.join!("validation_data", :fit)
+    end)
   end
 
   defp validation_batch!({batch, number}, model) do

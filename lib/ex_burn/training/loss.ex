@@ -113,18 +113,12 @@ defmodule ExBurn.Training.Loss do
     Check.weights!(loss, weights)
 
     if is_function(loss, 2) do
-      {loss |> own(y_true, y_pred) |> Check.scalar!(), rows}
+      value = Failure.calling(:loss, "the loss function", fn -> loss.(y_true, y_pred) end)
+      {Check.scalar!(value), rows}
     else
       Check.shapes!(loss, y_true, y_pred)
       named(loss, y_true, y_pred, weights)
     end
-  end
-
-  defp own(loss, y_true, y_pred) do
-    loss.(y_true, y_pred)
-  rescue
-    exception ->
-      reraise Failure.of_function(:loss, "the loss function", exception), __STACKTRACE__
   end
 
   defp named(:cross_entropy, y_true, y_pred, weights) do

@@ -81,7 +81,9 @@ defmodule ExBurn.Training.Metric do
   def apply(metric, y_true, y_pred)
 
   def apply({name, fun}, y_true, y_pred) do
-    case own(name, fun, y_true, y_pred) do
+    who = "the metric #{inspect(name)}"
+
+    case Failure.calling(:metric, who, fn -> fun.(y_true, y_pred) end) do
       %T{shape: {}, type: {kind, _}} = value when kind != :c -> value
       other -> not_scalar!(name, other)
     end
@@ -97,14 +99,6 @@ defmodule ExBurn.Training.Metric do
       op: :metric,
       reason:
         "#{inspect(name)} compares one tensor with one; give {name, function of y_true and y_pred}"
-  end
-
-  defp own(name, fun, y_true, y_pred) do
-    fun.(y_true, y_pred)
-  rescue
-    exception ->
-      who = "the metric #{inspect(name)}"
-      reraise Failure.of_function(:metric, who, exception), __STACKTRACE__
   end
 
   # One probability for each row.

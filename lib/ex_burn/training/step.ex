@@ -257,14 +257,11 @@ defmodule ExBurn.Training.Step do
 
   # Errors of tracing are reported under the function that the user called.
   defp named(op, fun) do
-    fun.()
+    Failure.calling(op, "the model", fun)
   rescue
     error in Error ->
       error = if error.op in [:loss, :metric, :compile], do: %{error | op: op}, else: error
       reraise error, __STACKTRACE__
-
-    exception ->
-      reraise Failure.of_function(op, "the model", exception), __STACKTRACE__
   end
 
   @doc """

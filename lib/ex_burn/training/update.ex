@@ -33,12 +33,7 @@ defmodule ExBurn.Training.Update do
   defp start(init, trainable),
     do: init |> Nx.Defn.jit(compiler: Compiler) |> apply([State.nest(trainable)])
 
-  defp own(name, function) do
-    function.()
-  rescue
-    exception ->
-      reraise Failure.of_function(:fit, "optimizer: its #{name}", exception), __STACKTRACE__
-  end
+  defp own(name, function), do: Failure.calling(:fit, "optimizer: its #{name}", function)
 
   defp build({_init, update}, parameters, state) do
     paths = Enum.map(parameters, &elem(&1, 0))

@@ -263,15 +263,71 @@ defmodule ExBurn.Training.FailureTest do
 
     model = %{model() | loss: fn _y, _p -> gone.() end}
     error = assert_raise Error, fn -> Training.fit(model, {x(), y()}, @quiet) end
-    assert Exception.message(error) =~ "fit: the model exited: "
+    assert Exception.message(error) =~ "fit: the loss function exited: "
     error = assert_raise Error, fn -> Training.fit(model, batches(), @quiet) end
-    assert Exception.message(error) =~ "fit: batch 1 of epoch 1: the model exited: "
+    assert Exception.message(error) =~ "fit: batch 1 of epoch 1: the loss function exited: "
     assert %{exit: {:noproc, _}, model: %Model{}, batch: 1} = error.details
 
     stream = Stream.map(batches(), fn _ -> exit(:shutdown) end)
     run = fn -> Training.fit(model(), {x(), y()}, [validation_data: stream] ++ @quiet) end
     assert catch_exit(run.()) == :shutdown
     refute_received _
+  end
+
+  defp calls do
+    [
+      fit: &Training.fit(&1, &2, @quiet),
+      evaluate: &Training.evaluate/2,
+      train_step: &Training.train_step/2,
+      profile_step: &Training.profile_step/2,
+      compute_gradients: &Training.compute_gradients/2
+    ]
+  end
+
+  test "what exits in a function that was given is an error of ours whoever calls it" do
+    gone = fn -> exit({:noproc, :somewhere}) end
+    metric = {:mine, fn _y, _p -> gone.() end}
+
+    for {op, call} <- calls(),
+        {model, who} <- [
+          {%{model() | loss: fn _y, _p -> gone.() end}, "the loss function"},
+          {%{model() | metrics: [metric]}, "the metric :mine"}
+        ] do
+      error = assert_raise Error, fn -> call.(model, {x(), y()}) end
+      assert Exception.message(error) =~ "#{op}: #{who} exited: "
+      assert %{exit: {:noproc, _}} = error.details
+    end
+
+    for op <- [:fit, :train_step, :profile_step] do
+      pair = {fn _parameters -> gone.() end, fn gradients, state, _ -> {gradients, state} end}
+      error = assert_raise Error, fn -> calls()[op].(%{model() | optimizer: pair}, {x(), y()}) end
+      assert Exception.message(error) =~ "#{op}: optimizer: its init exited: "
+    end
+
+    error =
+      assert_raise Error, fn ->
+        Training.evaluate(model(), Stream.map(batches(), fn _ -> gone.() end))
+      end
+
+    assert Exception.message(error) =~ "evaluate: the data exited: "
+
+    hooked = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(1)
+    hooked = Axon.attach_hook(hooked, fn _ -> gone.() end, on: :forward, mode: :inference)
+
+    error =
+      assert_raise Error, fn ->
+        hooked |> Model.compile(loss: :mse) |> Training.evaluate({x(), y()})
+      end
+
+    assert Exception.message(error) =~ "evaluate: the model exited: "
+  end
+
+  test "what is thrown there passes, and an exit that says that nothing is wrong" do
+    for {_op, call} <- calls(),
+        put <- [&%{model() | loss: &1}, &%{model() | metrics: [mine: &1]}] do
+      assert catch_throw(call.(put.(fn _y, _p -> throw(:ball) end), {x(), y()})) == :ball
+      assert catch_exit(call.(put.(fn _y, _p -> exit(:normal) end), {x(), y()})) == :normal
+    end
   end
 
   test "a hook that raises in a single step is named without an epoch" do

@@ -211,7 +211,6 @@ defmodule ExBurn.Training.StepOptionsTest do
             compute_gradients: &Training.compute_gradients(&1, data)
           ] do
         error = assert_raise Error, fn -> run.(zeros()) end
-        op = if op == :profile_step, do: :train_step, else: op
         assert Exception.message(error) =~ "#{op}: " <> text
       end
 
