@@ -110,4 +110,37 @@ defmodule ExBurn.Training.MetricTest do
       assert_in_delta Training.evaluate(model, {x, y})[name], want, 1.0e-6
     end
   end
+
+  # Fourier transforms and complex numbers have no gradient in training, and the metrics need none.
+  test "one's own computes in what has no gradient" do
+    far = {:far, fn y, p -> y |> Nx.subtract(p) |> Nx.abs() |> Nx.mean() end}
+    loudest = {:loudest, fn _y, p -> p |> Nx.fft() |> Nx.abs() |> Nx.reduce_max() end}
+    x = GradientCases.random({6, 3}, 1)
+    y = Nx.complex(GradientCases.random({6, 4}, 2), GradientCases.random({6, 4}, 3))
+    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(4, activation: :tanh)
+    loss = fn y, p -> p |> Nx.subtract(Nx.real(y)) |> Nx.pow(2) |> Nx.mean() end
+    model = Model.compile(axon, loss: loss, learning_rate: 0.0, metrics: [far, loudest])
+    p = model |> ExBurn.predict!(x) |> Nx.backend_copy(Nx.BinaryBackend)
+
+    for gradients <- [:autodiff, :symbolic] do
+      opts = [epochs: 1, batch_size: 6, verbose: false, gradients: gradients]
+      {_model, [entry]} = Training.fit_with_progress(model, {x, y}, opts)
+
+      for {name, fun} <- [far, loudest],
+          do: assert_in_delta(entry[name], Nx.to_number(fun.(y, p)), 1.0e-5)
+    end
+  end
+
+  # Far from 0 the logarithm of a probability is known from the logits only.
+  test "one's own that is a loss of Axon finds the logits" do
+    metric = {:entropy, &Axon.Losses.categorical_cross_entropy(&1, &2, reduction: :mean)}
+    kernel = Nx.tensor([[200.0, -200.0]])
+    axon = "x" |> Axon.input(shape: {nil, 1}) |> Axon.dense(2, use_bias: false, name: "d")
+    axon = Axon.activation(axon, :softmax)
+    opts = [loss: :cross_entropy, learning_rate: 0.0, metrics: [metric]]
+    model = Model.compile({axon, %{"d" => %{"kernel" => kernel}}}, opts)
+    data = {Nx.tensor([[1.0]]), Nx.tensor([[0, 1]])}
+    {_model, [entry]} = Training.fit_with_progress(model, data, epochs: 1, verbose: false)
+    assert_in_delta entry.entropy, 400.0, 1.0e-3
+  end
 end
