@@ -127,10 +127,11 @@ defmodule ExBurn.Training.Step do
 
   defp build(model, mode, batch) do
     traced = expression(model, mode, batch)
+    autodiff? = mode == :train and model.gradients == :autodiff
+    if autodiff?, do: Loss.Way.real!(traced.loss, model |> arguments() |> elem(0) |> length())
     inputs = model |> inputs(batch) |> Enum.map(&Type.of/1)
     outputs = [[traced.loss], traced.metrics, [traced.weight], traced.states, traced.gradients]
     outputs = Enum.flat_map(outputs, &if(is_tuple(&1), do: Tuple.to_list(&1), else: &1))
-    autodiff? = mode == :train and model.gradients == :autodiff
     opts = [autodiff: autodiff?, keep_unused: true, calls: :unique]
     lowered = Lowering.lower(outputs, inputs, opts)
 

@@ -172,6 +172,24 @@ defmodule ExBurn.Training.ErrorTest do
       )
     end
 
+    test "with complex targets that meet the model's answers" do
+      data = {x(), Nx.as_type(Nx.broadcast(1, {4, 3}), :c64)}
+      model = model(loss: fn y, p -> Nx.mean(Nx.abs(Nx.subtract(y, p))) end)
+
+      for {op, run} <- [
+            fit: &Training.fit(&1, &2, verbose: false),
+            train_step: &Training.train_step/2,
+            profile_step: &Training.profile_step/2,
+            compute_gradients: &Training.compute_gradients/2
+          ] do
+        text =
+          "#{op}: the loss leads to the parameters through complex numbers, subtract answers c64, " <>
+            "and gradients: :autodiff follows real ones; take Nx.real/1 and Nx.imag/1"
+
+        assert_error(text, fn -> run.(model, data) end)
+      end
+    end
+
     test "with targets that are no probabilities" do
       model = model(loss: :binary_cross_entropy)
 
