@@ -179,7 +179,8 @@ defmodule ExBurn.Training do
   @doc """
   Loss and metrics of a model as it predicts, over `{x, y}` or an enumerable of batches.
 
-  Answers a map of floats, e.g. `%{loss: 0.1, accuracy: 0.97}`: means over all rows.
+  Answers a map of floats, e.g. `%{loss: 0.1, accuracy: 0.97}`: means over all rows. A mean that is not finite is `:nan`,
+  `:infinity` or `:neg_infinity`, as that of validation data is in the history; only in training it ends the run.
 
   ## Options
 

@@ -9,7 +9,8 @@ defmodule ExBurn.Training.Weights do
   of all their rows as one batch. Without weights, and with a loss of one's own, a batch counts as many times as it has rows;
   so it does in the means of metrics.
 
-  They are numbers of `f32`, and so is what those of a batch add up to: others are refused.
+  They are numbers of `f32`, and so is what those of a batch add up to: others are refused. What they are multiplied with is each
+  one's share of that sum, so weights of any size have the loss of their ratios.
   """
 
   alias ExBurn.{Error, Options}
@@ -152,15 +153,12 @@ defmodule ExBurn.Training.Weights do
     by_row |> Nx.reshape(shape) |> Nx.broadcast(items)
   end
 
+  # Shares of the total are small enough to be multiplied by any item.
   defp weighted(items, weights) do
+    weights = Nx.as_type(weights, Nx.Type.merge(weights.type, items.type))
     total = Nx.sum(weights)
-
-    mean =
-      items
-      |> Nx.multiply(weights)
-      |> Nx.sum()
-      |> Nx.divide(Nx.select(Nx.equal(total, 0), 1, total))
-
+    shares = Nx.divide(weights, Nx.select(Nx.equal(total, 0), 1, total))
+    mean = items |> Nx.multiply(shares) |> Nx.sum()
     {mean, Nx.multiply(total, rows(items) / Nx.size(items))}
   end
 

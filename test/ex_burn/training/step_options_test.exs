@@ -4,6 +4,7 @@ defmodule ExBurn.Training.StepOptionsTest do
   import ExBurn.Oracle
 
   alias ExBurn.{GradientCases, Model, Training}
+  alias ExBurn.Training.Weights
 
   @quiet [verbose: false, epochs: 3, shuffle: false]
 
@@ -255,13 +256,46 @@ defmodule ExBurn.Training.StepOptionsTest do
       assert_in_delta Training.evaluate(zeros(), two_rows(weights)).loss, 0.25, 1.0e-7
     end
 
-    test "can add up, but not times the losses, are told of" do
-      {x, _y, weights} = two_rows(Nx.tensor([1.0e38, 1.0e38]))
-      text = ~r/the loss is inf .*look at the targets, the weights and the loss$/
+    # The mean of 81 and 16, the second row thrice as heavy.
+    test "can add up, but not times the losses, are weights as others" do
+      {x, _y, weights} = two_rows(Nx.tensor([5.0e37, 1.5e38]))
+      data = {x, Nx.tensor([[9.0], [4.0]]), weights}
+      opts = [validation_data: data, epochs: 1, batch_size: 2, verbose: false]
 
-      assert_raise Error, text, fn ->
-        Training.fit(zeros(), {x, Nx.tensor([[9.0], [9.0]]), weights}, @quiet)
+      for gradients <- [:autodiff, :symbolic] do
+        model = zeros(loss: :mse, optimizer: :sgd, learning_rate: 0.0)
+        opts = opts ++ [gradients: gradients]
+        {_model, [entry]} = Training.fit_with_progress(model, data, opts)
+        assert_in_delta entry.loss, 32.25, 1.0e-5
+        assert_in_delta entry.val_loss, 32.25, 1.0e-5
+        gradient = Training.compute_gradients(model, data, gradients: gradients)
+        assert_in_delta Nx.to_number(gradient["dense_0"]["bias"][0]), -2 * 5.25, 1.0e-5
       end
+
+      assert_in_delta Training.evaluate(zeros(), data).loss, 32.25, 1.0e-5
+    end
+
+    test "of f64 models are as exact as these" do
+      items = Nx.tensor([1.0, 2.0, 4.0], type: :f64)
+      {mean, _weight} = Weights.mean(items, nil, Nx.tensor([1.0, 1.0, 1.0]))
+      assert_in_delta Nx.to_number(mean), 7 / 3, 1.0e-15
+    end
+
+    test "leave what is not finite to be told of: of training as an error, of an evaluation as it is" do
+      {x, _y, weights} = two_rows(Nx.tensor([1.0, 1.0]))
+      data = {x, Nx.tensor([[3.0e38], [9.0]]), weights}
+      text = ~r/the loss is inf .*look at the targets, the weights and the loss$/
+      assert_raise Error, text, fn -> Training.fit(zeros(), data, @quiet) end
+      assert Training.evaluate(zeros(), data) == %{loss: :infinity}
+
+      {_model, history} =
+        Training.fit_with_progress(
+          zeros(),
+          two_rows(Nx.tensor([1, 1])),
+          [validation_data: data] ++ @quiet
+        )
+
+      assert hd(history).val_loss == :infinity
     end
   end
 
