@@ -89,12 +89,13 @@ defmodule ExBurn.Training do
       latest before the epoch ends or a checkpoint is written; with `:stop` that ends the run. Defaults to `:stop`
     * `:gradients` - `:autodiff`, by the engine, as one program with the loss where each operation has a rule for that, else on
       Burn's tape; or `:symbolic`, by Nx while the model is traced. Both are the same but for
-      rounding, except in layers that loop (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like): the gradient that
-      Nx 0.13 derives there differs from that of the single steps and from finite differences, so give these `:autodiff` or
-      `unroll: :static`. Defaults to `:autodiff`
+      rounding, except where the gradient that Nx 0.13 derives differs from finite differences: in layers that loop
+      (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like), so give these `:autodiff` or `unroll: :static`, and in
+      maxima and minima of windows with padding, such as `Axon.max_pool/2` with `padding: :same`, so give these `:autodiff`.
+      Defaults to `:autodiff`
     * `:gradient_checkpointing` - with `false` the backward pass finds everything it needs in memory. With `true` the step is
       cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with
-      the root of a model's depth, and a step takes up to a third longer. The segments are chosen so that the least memory is
+      the root of a model's depth, and a step takes up to half as long again, one with a loop about three times as long. The segments are chosen so that the least memory is
       needed; `{:every, n}` makes them of `n` operations. A loop, such as a recurrent layer with `unroll: :dynamic`, is cut
       between its iterations: its state is kept about as often as there are iterations from one that is kept to the next, so
       what is kept grows with the root of the number of iterations. Whole sequences, which a layer takes and answers, stay as

@@ -47,13 +47,13 @@ defmodule ExBurn.Training.Batch do
     {entry.loss, %{model | class_weights: nil, gradients: :autodiff}}
   end
 
-  defp step_options!(model, opts, op) do
+  defp step_options!(model, opts, op, more \\ []) do
     Model.expect!(model, op)
     rate = [learning_rate: model.learning_rate]
     clips = [clip_value: nil, clip_norm: nil, weight_decay: 0.0]
     rate? = Keyword.keyword?(opts) and Keyword.has_key?(opts, :learning_rate)
     if rate?, do: Update.no_rate!(model.optimizer, "learning_rate:", op)
-    opts = Options.validate!(opts, rate ++ clips ++ @gradients, op)
+    opts = Options.validate!(opts, rate ++ clips ++ @gradients ++ more, op)
     {put_options(model, opts), opts}
   end
 
@@ -80,12 +80,9 @@ defmodule ExBurn.Training.Batch do
   """
   @spec profile_step(Model.t(), Training.data(), keyword()) :: %{atom() => float()}
   def profile_step(model, batch, opts \\ []) do
-    {repeat, opts} =
-      if Keyword.keyword?(opts), do: Keyword.pop(opts, :repeat, 10), else: {1, opts}
-
-    {model, opts} = step_options!(model, opts, :profile_step)
+    {model, opts} = step_options!(model, opts, :profile_step, repeat: 10)
     data = Data.new!(batch, model, :profile_step)
-    model |> Job.single_step!(data, opts, :profile_step) |> Profile.times(repeat)
+    model |> Job.single_step!(data, opts, :profile_step) |> Profile.times(opts.repeat)
   rescue
     error in Error -> reraise Failure.of_one_step(error, :profile_step), __STACKTRACE__
   end

@@ -43,12 +43,8 @@ defmodule ExBurn.Training.Evaluation do
       else: Data.new!(batches, model, :evaluate)
   end
 
-  defp batch!({batch, number}, model) do
-    Data.new!(batch, model, :evaluate)
-  rescue
-    error in Error ->
-      reraise %{error | reason: "batch #{number}: #{error.reason}"}, __STACKTRACE__
-  end
+  defp batch!({batch, number}, model),
+    do: Failure.within("batch #{number}", fn -> Data.new!(batch, model, :evaluate) end)
 
   # What is not of the model and its hooks, the enumerable has raised.
   defp reduce(batches, start, model) do

@@ -149,6 +149,27 @@ defmodule ExBurn.Training.Failure do
   end
 
   @doc """
+  What `fun` answers; an `ExBurn.Error` names the `part` of what was given that it is about.
+
+  ## Examples
+
+      iex> ExBurn.Training.Failure.within("batch 2", fn -> raise ExBurn.Error, op: :fit, reason: "x is a scalar" end)
+      ** (ExBurn.Error) fit: batch 2: x is a scalar
+
+  """
+  @spec within(String.t(), (-> result)) :: result when result: term()
+  def within(part, fun) do
+    fun.()
+  rescue
+    error in Error -> reraise of_part(error, part), __STACKTRACE__
+  end
+
+  defp of_part(%Error{details: details} = error, _part) when is_map_key(details, :message),
+    do: error
+
+  defp of_part(error, part), do: %{error | reason: "#{part}: #{error.reason}"}
+
+  @doc """
   The error of a run of one step, which its caller knows as `op`.
 
   ## Examples

@@ -30,7 +30,7 @@ defmodule ExBurn.Training.Job do
   def prepare!(%Model{} = model, data, options) do
     {data, validation, feed} = sources!(model, data, options)
     steps = steps!(data, model, :train, options.batch_size)
-    evaluations = steps!(validation, model, :inference, options.batch_size)
+    evaluations = evaluations!(validation, model, options.batch_size)
 
     sources = %{
       steps: Enum.map(steps, & &1.program),
@@ -225,7 +225,7 @@ defmodule ExBurn.Training.Job do
   defp validation!(_model, %{validation_data: nil}), do: nil
 
   defp validation!(model, %{validation_data: rows}) when is_tuple(rows),
-    do: Data.new!(rows, model, :fit)
+    do: Failure.within("validation_data", fn -> Data.new!(rows, model, :fit) end)
 
   defp validation!(model, %{validation_data: batches}) do
     Failure.calling(:fit, "validation_data", fn ->
@@ -237,11 +237,7 @@ defmodule ExBurn.Training.Job do
   end
 
   defp validation_batch!({batch, number}, model) do
-    Data.new!(batch, model, :fit)
-  rescue
-    error in Error ->
-      reason = "validation_data: batch #{number}: #{error.reason}"
-      reraise %{error | reason: reason}, __STACKTRACE__
+    Failure.within("validation_data: batch #{number}", fn -> Data.new!(batch, model, :fit) end)
   end
 
   defp steps!(data, model, mode, batch_size) do
@@ -252,6 +248,9 @@ defmodule ExBurn.Training.Job do
 
     steps
   end
+
+  defp evaluations!(rows, model, size),
+    do: Failure.within("validation_data", fn -> steps!(rows, model, :inference, size) end)
 
   defp batches(nil, _size), do: []
 

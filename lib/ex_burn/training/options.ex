@@ -76,7 +76,7 @@ defmodule ExBurn.Training.Options do
 
   defp check_together!(opts, _op), do: opts
 
-  defp valid?(name, value) when name in [:epochs, :batch_size, :accumulate_gradients],
+  defp valid?(name, value) when name in [:epochs, :batch_size, :accumulate_gradients, :repeat],
     do: ExBurn.Options.positive?(value)
 
   defp valid?(name, value) when name in [:shuffle, :verbose], do: is_boolean(value)
@@ -107,7 +107,7 @@ defmodule ExBurn.Training.Options do
   # Left to ExBurn.Training.Schedule and ExBurn.Device.
   defp valid?(name, _value) when name in [:lr_schedule, :device], do: true
 
-  defp expected(name, value) when name in [:epochs, :batch_size, :accumulate_gradients],
+  defp expected(name, value) when name in [:epochs, :batch_size, :accumulate_gradients, :repeat],
     do: ExBurn.Options.positive(value)
 
   defp expected(name, value) when name in [:learning_rate, :weight_decay],

@@ -3,7 +3,7 @@ defmodule ExBurn.Training.Profile do
   Where the time of a training step goes: see `ExBurn.Training.profile_step/3`.
   """
 
-  alias ExBurn.{Error, NIF, Options}
+  alias ExBurn.{Error, NIF}
   alias ExBurn.Training.Job
 
   @parts [:forward, :backward, :optimizer]
@@ -17,7 +17,6 @@ defmodule ExBurn.Training.Profile do
           optimizer: float()
         }
   def times(%Job{config: config, job: job}, repeat) do
-    Options.positive!(:profile_step, :repeat, repeat)
     once = fn -> NIF.train_profile_dirty(hd(job.steps), job.data, config, job) end
     # The first one pays for fresh memory.
     Error.unwrap!(once.())

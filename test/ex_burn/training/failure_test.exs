@@ -192,6 +192,18 @@ defmodule ExBurn.Training.FailureTest do
     assert %Model{} = error.details.model
   end
 
+  test "what is wrong with validation data is said of it" do
+    for {data, text} <- [
+          {{Nx.iota({3, 3}, type: :f32), Nx.iota({4, 1})}, "x has 3 rows and y has 4"},
+          {{Nx.iota({3, 5}, type: :f32), Nx.iota({3, 1})}, "input \"x\" has shape {3, 5}"},
+          {{Nx.iota({3, 3}, type: :f32), Nx.iota({3, 2})},
+           "targets of :mse have the shape {3, 2}"}
+        ] do
+      error = failure({x(), y()}, validation_data: data)
+      assert Exception.message(error) =~ "fit: validation_data: " <> text
+    end
+  end
+
   test "updates that are none are refused" do
     model = %{model() | optimizer: {fn _ -> %{} end, fn _g, _s, _p -> :oops end}}
     error = assert_raise Error, fn -> Training.fit(model, {x(), y()}, @quiet) end

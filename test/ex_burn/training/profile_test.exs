@@ -30,7 +30,9 @@ defmodule ExBurn.Training.ProfileTest do
   test "options are checked" do
     for {opts, message} <- [
           {[repeat: 0], "repeat: is 0, expected a positive integer"},
-          {[times: 1], "unknown option :times"},
+          {[times: 1],
+           "unknown option :times; known options are :class_weights, :clip_norm, :clip_value, " <>
+             ":gradient_checkpointing, :gradients, :learning_rate, :repeat, :weight_decay"},
           {[gradients: :numeric], "gradients: is :numeric, expected :autodiff or :symbolic"}
         ] do
       error = assert_raise Error, fn -> Training.profile_step(model(), batch(), opts) end

@@ -204,7 +204,7 @@ defmodule ExBurn.Training.StepOptionsTest do
 
       for {op, run} <- [
             fit: &Training.fit(&1, data, @quiet),
-            fit:
+            "fit: validation_data":
               &Training.fit(&1, two_rows(Nx.tensor([1, 1])), [validation_data: data] ++ @quiet),
             evaluate: &Training.evaluate(&1, data),
             train_step: &Training.train_step(&1, data),
