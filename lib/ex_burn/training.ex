@@ -20,7 +20,9 @@ defmodule ExBurn.Training do
 
   `{x, y}` lies in native memory as a whole: `x` a tensor, or a map of the model's inputs by name, `y` a tensor or a tuple or
   map of tensors, all with one row per example along the first axis. An enumerable of batches `{x, y}` is enumerated once in
-  each epoch while the thread works; each size of batch that occurs is compiled once.
+  each epoch while the thread works; each shape of batch that occurs is compiled once. Batches differ in their rows, and in the
+  lengths of axes that the Axon model leaves open, as `Axon.input("x", shape: {nil, nil, 3})` does with sequences. A model
+  predicts at the lengths that it was compiled for; `ExBurn.predict({axon, ExBurn.parameters(model)}, x)` predicts at any.
 
   A vector of weights of the rows may follow, `{x, y, weights}`, see `ExBurn.Training.Weights`.
 

@@ -15,7 +15,7 @@ defmodule ExBurn.Model.Input do
   """
   @spec declared(struct(), %{String.t() => Nx.Tensor.t()} | Nx.Tensor.t()) :: [Model.input()]
   def declared(axon, given) do
-    nodes = for {_id, %{op: :input} = node} <- axon.nodes, do: {node.name.(:input, %{}), node}
+    nodes = nodes(axon)
     names = nodes |> Enum.map(&elem(&1, 0)) |> Enum.uniq() |> Enum.sort()
     given = templates(given, names)
     indices = indices(axon)
@@ -27,6 +27,39 @@ defmodule ExBurn.Model.Input do
       {name, given_type(given[name]) || declared_type(name, hd(same).opts[:shape], index?)}
     end
   end
+
+  defp nodes(axon),
+    do: for({_id, %{op: :input} = node} <- axon.nodes, do: {node.name.(:input, %{}), node})
+
+  @doc """
+  The inputs as training takes them: of any number of rows, and of any length along the axes that the Axon model leaves open.
+  Data is cut into batches, and there is a program for each of their shapes.
+
+  ## Examples
+
+      iex> axon = Axon.input("x", shape: {nil, nil, 3})
+      iex> ExBurn.Model.Input.open([{"x", {{:f, 32}, [nil, 4, 3]}}], axon)
+      [{"x", {{:f, 32}, [nil, nil, 3]}}]
+
+  """
+  @spec open([Model.input()], struct() | nil) :: [Model.input()]
+  def open(inputs, axon) do
+    shapes = if axon, do: Map.new(nodes(axon), &shape_of/1), else: %{}
+
+    Enum.map(inputs, fn
+      {name, {type, [_rows | axes]}} -> {name, {type, [nil | open_axes(axes, shapes[name])]}}
+      scalar -> scalar
+    end)
+  end
+
+  defp shape_of({name, node}), do: {name, node.opts[:shape]}
+
+  defp open_axes(axes, shape) when is_tuple(shape) and tuple_size(shape) == length(axes) + 1 do
+    [_batch | declared] = Tuple.to_list(shape)
+    Enum.zip_with(axes, declared, fn size, open -> open && size end)
+  end
+
+  defp open_axes(axes, _shape), do: axes
 
   defp templates(given, names) do
     case {by_name(given, names), names} do
@@ -175,7 +208,12 @@ defmodule ExBurn.Model.Input do
 
   """
   @spec text([non_neg_integer() | nil]) :: String.t()
-  def text(shape), do: "{" <> Enum.map_join(shape, ", ", &(&1 || "batch")) <> "}"
+  def text([]), do: "{}"
+
+  def text([batch | axes]) do
+    axes = Enum.map(axes, &(&1 || "any"))
+    "{" <> Enum.join([batch || "batch" | axes], ", ") <> "}"
+  end
 
   # As Nx would promote the input; what would make the input narrower is refused.
   defp cast!(op, name, type, %T{type: given} = tensor) do

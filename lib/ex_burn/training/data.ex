@@ -31,7 +31,7 @@ defmodule ExBurn.Training.Data do
   """
   @spec new!(term(), Model.t(), atom()) :: t()
   def new!({x, y}, %Model{} = model, op) do
-    {inputs, _batch} = Input.check!(op, of_any_rows(model.inputs), upload(x))
+    {inputs, _batch} = Input.check!(op, Input.open(model.inputs, model.axon), upload(x))
     targets = targets!(y, op)
     rows = rows!(inputs, "x", op)
     more = rows!(targets, "y", op)
@@ -52,14 +52,6 @@ defmodule ExBurn.Training.Data do
     raise Error,
       op: op,
       reason: "data must be {x, y} or {x, y, weights}, got #{ExBurn.Options.short(other)}"
-  end
-
-  # Data is cut into batches; whether the model takes their size is looked at then.
-  defp of_any_rows(inputs) do
-    Enum.map(inputs, fn
-      {name, {type, [_rows | shape]}} -> {name, {type, [nil | shape]}}
-      scalar -> scalar
-    end)
   end
 
   defp weights!(%T{shape: {rows}, vectorized_axes: [], type: {kind, _}} = weights, rows, op)

@@ -169,6 +169,54 @@ defmodule ExBurn.Training.FitTest do
     assert_relative(parameters(model)["dense_0"]["kernel"], Nx.tensor([[3.0], [-2.0]]), 1.0e-3)
   end
 
+  # The same steps by Nx alone.
+  test "batches of sequences may be as long as they like where the model leaves it open" do
+    axon =
+      "x"
+      |> Axon.input(shape: {nil, nil, 3})
+      |> Axon.dense(4, activation: :tanh)
+      |> Axon.nx(&Nx.mean(&1, axes: [1]))
+      |> Axon.dense(1)
+
+    batches =
+      for {rows, length} <- [{2, 3}, {3, 5}, {1, 1}, {2, 3}] do
+        {GradientCases.random({rows, length, 3}, length), GradientCases.random({rows, 1}, rows)}
+      end
+
+    inputs = %{"x" => Nx.template({1, 4, 3}, :f32)}
+    opts = [inputs: inputs, loss: :mse, optimizer: :sgd, learning_rate: 0.1]
+    model = Model.compile(axon, opts)
+    {_init, predict} = Axon.build(axon)
+
+    squares = fn parameters, {x, y} ->
+      predict.(Axon.ModelState.new(parameters), x) |> Nx.subtract(y) |> Nx.pow(2) |> Nx.mean()
+    end
+
+    step = fn batch, parameters ->
+      gradients = Nx.Defn.grad(parameters, &squares.(&1, batch))
+      down = fn _name, p, g -> Nx.subtract(p, Nx.multiply(g, 0.1)) end
+      Map.merge(parameters, gradients, fn _layer, ps, gs -> Map.merge(ps, gs, down) end)
+    end
+
+    want = Enum.reduce(batches, parameters(model), step)
+    trained = Training.fit(model, batches, epochs: 1, verbose: false)
+    assert_relative(parameters(trained), want, 1.0e-5)
+
+    counted =
+      for batch <- batches,
+          _row <- 1..Nx.axis_size(elem(batch, 1), 0),
+          do: Nx.to_number(squares.(want, batch))
+
+    assert_in_delta Training.evaluate(trained, batches).loss, Enum.sum(counted) / 8, 1.0e-5
+    {x, _y} = hd(batches)
+    assert {:error, _} = ExBurn.predict(trained, x)
+    assert Nx.shape(ExBurn.predict!({axon, ExBurn.parameters(trained)}, x)) == {2, 1}
+
+    assert_raise Error, ~r/input "x" has shape {2, 3, 2}, expected {batch, any, 3}/, fn ->
+      Training.evaluate(model, [{Nx.iota({2, 3, 2}, type: :f32), Nx.iota({2, 1})}])
+    end
+  end
+
   test "batches for validation count by their rows" do
     {x, y} = classes(50, 2)
     model = classifier(&Axon.dense(&1, 5, activation: :relu))
