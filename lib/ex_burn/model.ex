@@ -71,6 +71,7 @@ defmodule ExBurn.Model do
 
   alias ExBurn.{Backend, Device, Error, Options, Type}
   alias ExBurn.Model.{Forward, Initial, Input, State}
+  alias ExBurn.Training.Failure
 
   @doc """
   Compiles an Axon model: `%Axon{}`, or `{model, parameters}` to start from an `Axon.ModelState` or a map of tensors.
@@ -114,6 +115,10 @@ defmodule ExBurn.Model do
   defp build(axon, given, opts) do
     axon!(axon)
     opts = ExBurn.Model.Options.validate!(opts)
+    Failure.calling(:compile, "the model", fn -> traced(axon, given, opts) end)
+  end
+
+  defp traced(axon, given, opts) do
     inputs = Input.declared(axon, opts[:inputs])
     # Dropout has its key in training mode only.
     {parameters, states, frozen} = Initial.types(axon, inputs, :train)

@@ -295,6 +295,25 @@ defmodule ExBurn.ModelTest do
       assert length(leaves.(blocks)) == 6
     end
 
+    test "says what a layer or an initializer raised, or exited with" do
+      input = Axon.input("x", shape: {nil, 2})
+      layer = fn fun -> Axon.layer(fn _x, _opts -> fun.() end, [input], name: "mine") end
+      start = fn fun -> Axon.dense(input, 1, kernel_initializer: fn _, _, _ -> fun.() end) end
+      gone = fn -> exit({:noproc, :somewhere}) end
+
+      for {axon, text} <- [
+            {layer.(fn -> raise "oops" end), "layer mine: oops"},
+            {layer.(gone), "the model exited: "},
+            {start.(fn -> raise "oops" end), "the model raised RuntimeError: oops"},
+            {start.(gone), "the model exited: "}
+          ] do
+        error = assert_raise Error, fn -> ExBurn.compile(axon) end
+        assert Exception.message(error) =~ "compile: " <> text
+      end
+
+      assert catch_throw(ExBurn.compile(start.(fn -> throw(:ball) end))) == :ball
+    end
+
     test "takes given parameters and makes the others" do
       kernel = samples({4, 8})
       state = Axon.ModelState.new(%{"dense_0" => %{"kernel" => kernel}})
