@@ -48,6 +48,7 @@ defmodule ExBurn.Training.Step do
     check_model!(model, op)
     check_rows!(model.inputs, batch, op)
     {trainable, rest} = arguments(model)
+    if mode == :train, do: Enum.each(trainable, &check_parameter!(&1, op))
     templates = Enum.map([trainable, rest], &templates/1)
 
     settings = Map.take(model, @settings)
@@ -66,6 +67,16 @@ defmodule ExBurn.Training.Step do
     do: raise(Error, op: op, reason: "the model has no loss; give loss: to ExBurn.compile/2")
 
   defp check_model!(%Model{}, _op), do: :ok
+
+  defp check_parameter!({path, %T{type: {kind, _} = type}}, op) when kind in [:s, :u, :c] do
+    raise Error,
+      op: op,
+      reason:
+        "the parameter #{State.name(path)} is #{Type.name(type)}, and only floats can be trained; " <>
+          "freeze it, or make it a state by kind: :state"
+  end
+
+  defp check_parameter!(_leaf, _op), do: :ok
 
   defp check_rows!(inputs, {x, _y, _weights}, op) do
     for {name, {_type, [rows | _]}} <- inputs,

@@ -347,6 +347,21 @@ defmodule ExBurn.Training.ErrorTest do
       end)
     end
 
+    test "with parameters that are no floats" do
+      for {type, name} <- [{{:s, 64}, "s64"}, {{:c, 64}, "c64"}] do
+        weights = Axon.param("weights", {2}, type: type, initializer: :ones)
+        times = fn x, w, _opts -> x |> Nx.multiply(w) |> Nx.real() end
+        input = Axon.input("x", shape: {nil, 2})
+        axon = times |> Axon.layer([input, weights], name: "mine") |> Axon.dense(3)
+        model = Model.compile(axon, loss: :cross_entropy)
+        text = "the parameter mine.weights is #{name}, and only floats can be trained; freeze it"
+        assert_error("fit: #{text}", fn -> Training.fit(model, {x(), y()}, verbose: false) end)
+        assert_error(text, fn -> Training.compute_gradients(model, {x(), y()}) end)
+        frozen = ExBurn.freeze(model, "mine")
+        assert %Model{} = Training.fit(frozen, {x(), y()}, epochs: 1, verbose: false)
+      end
+    end
+
     test "all frozen" do
       model = model()
       frozen = MapSet.new(model.parameters, &elem(&1, 0))
