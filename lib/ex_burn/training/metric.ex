@@ -12,7 +12,9 @@ defmodule ExBurn.Training.Metric do
   | `:mae`, `:mse` | mean distance and mean square of the distance of prediction and target, which have the same shape |
 
   `{name, fun}` is a metric of one's own: `fun` takes `y_true` and `y_pred`, answers a scalar and must be traceable by
-  `defn`; `name` is an atom that the history does not use for something else. Over an epoch metrics are averaged, weighted by the size of the batches.
+  `defn`; `name` is an atom that the history does not use for something else. Over an epoch or an evaluation metrics
+  are averaged, weighted by the size of the batches. So those that are no means of rows, `:precision`, `:recall` and `:f1`, depend
+  on `batch_size:`; one of as many rows as there are gives those of the whole.
   """
 
   alias ExBurn.{Error, Options, Type}
