@@ -222,6 +222,26 @@ defmodule ExBurn.GPUTest do
     end
   end
 
+  test "what is one for each row, or one in all, is folded as often as rows repeat it" do
+    rows = Nx.iota({5, 4}, type: :s32, backend: Nx.BinaryBackend)
+    sum = fn t -> Nx.sum(Nx.broadcast(t, {5, 4}), axes: [1], keep_axes: true) end
+
+    for type <- [:f64, :s64, :u64, :f32],
+        small <- [Nx.iota({5, 1}), Nx.tensor([[3]]), Nx.tensor(3), Nx.iota({1, 4})],
+        fun <- [
+          fn t, s -> Nx.add(t, sum.(s)) end,
+          fn t, s -> Nx.multiply(sum.(s), sum.(Nx.multiply(t, s))) end,
+          fn t, s -> Nx.subtract(Nx.as_type(t, :s64), sum.(Nx.as_type(s, :s64))) end
+        ] do
+      operands = [Nx.as_type(rows, type), Nx.as_type(small, type)]
+      operands = Enum.map(operands, &Nx.backend_copy(&1, Nx.BinaryBackend))
+      expected = Nx.Defn.jit_apply(fun, operands, compiler: Nx.Defn.Evaluator)
+      operands = Enum.map(operands, &on_gpu/1)
+      result = Nx.Defn.jit_apply(fun, operands, compiler: Compiler, device: gpu())
+      assert Nx.to_flat_list(result) == Nx.to_flat_list(expected)
+    end
+  end
+
   test "what has no kernel can be refused", %{device: device} do
     t = Nx.tensor([2.0], backend: {Backend, device: gpu()})
     assert_near(Nx.acosh(t), Nx.acosh(Nx.backend_copy(t, Nx.BinaryBackend)))

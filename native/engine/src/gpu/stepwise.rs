@@ -31,13 +31,15 @@ pub(super) fn program(attrs: &Fused) -> Option<Program> {
     })
 }
 
-/// Whether an instruction reads an input of the region as if it were as large as that.
+/// Whether an instruction reads an input of the region as if it were as large as that: a fold always does.
 fn needs(attrs: &Fused, step: &Instruction, input: usize) -> bool {
-    let Some(ty) = attrs.body.inputs.get(input).filter(|ty| ty.shape != attrs.shape) else { return false };
+    if attrs.body.inputs.get(input).is_none_or(|ty| ty.shape == attrs.shape) {
+        return false;
+    }
     let repeats = attrs.extents[input] == Extent::Whole;
     match &step.op {
         Op::Broadcast(_) | Op::Reshape => false,
-        Op::Reduce(_) => repeats || ty.shape.len() != attrs.shape.len(),
+        Op::Reduce(_) => true,
         _ => repeats && step.outputs.first().is_some_and(|out| out.shape == attrs.shape),
     }
 }
