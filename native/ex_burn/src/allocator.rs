@@ -1,21 +1,18 @@
 //! The allocator of the native library: the system's, with a small stock of large blocks that were given back.
 //!
 //! Results of operations come and go. A large block that goes back to the system leaves the address space, and the next
-//! one costs a fault for each of its pages, which takes longer than to fill it.
+//! one costs a fault for each of its pages, which takes longer than to fill it. Blocks of some kilobytes go back too, many at
+//! a time, when a step of training ends.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of the smallest block that is kept.
-const SMALLEST: usize = 16 << 10;
+const SMALLEST: usize = 4 << 10;
 
 /// Most bytes that are kept; larger blocks go back at once.
 const MOST: usize = 64 << 20;
-
-/// Most blocks that are kept. A step of training has several hundred small ones, which must not drive out the large ones: these are
-/// what takes long to get anew.
-const SLOTS: usize = 1024;
 
 /// Large blocks start at a line of the cache, so that no vector lies across two.
 const LINE: usize = 64;
@@ -24,29 +21,48 @@ const LINE: usize = 64;
 /// there are fewer of them to set up and to find again.
 const PAGE: usize = 2 << 20;
 
+/// Sizes between a power of two and the next one.
+const STEPS: usize = 8;
+
+/// How many sizes blocks may have.
+const SIZES: usize = ((MOST / SMALLEST).ilog2() as usize + 1) * STEPS;
+
 /// The system's allocator with a stock of large blocks.
 pub(crate) struct Stocked(Mutex<Stock>);
 
-/// Kept blocks, the latest last.
+/// Blocks that were given back, by their size and by their age.
 struct Stock {
-    blocks: [Option<Block>; SLOTS],
-    count: usize,
+    sizes: [Ends; SIZES],
+    all: Ends,
     bytes: usize,
 }
 
-#[derive(Clone, Copy)]
+/// What is at the start of a kept block.
 struct Block {
-    start: NonNull<u8>,
     size: usize,
+    /// Its neighbours among the blocks of its size.
+    alike: Ends,
+    /// Its neighbours among all.
+    all: Ends,
 }
 
+/// The first and the last block of a list, or those before and after a block.
+#[derive(Clone, Copy)]
+struct Ends {
+    older: Option<NonNull<Block>>,
+    newer: Option<NonNull<Block>>,
+}
+
+/// Which of its two lists a block's neighbours are of.
+type Side = fn(&mut Block) -> &mut Ends;
+
 // SAFETY: a block in the stock belongs to nobody else.
-unsafe impl Send for Block {}
+unsafe impl Send for Stock {}
 
 impl Stocked {
     /// With nothing kept.
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new(Stock { blocks: [None; SLOTS], count: 0, bytes: 0 }))
+        Self(Mutex::new(Stock { sizes: [Ends::NONE; SIZES], all: Ends::NONE, bytes: 0 }))
     }
 
     fn stock(&self) -> MutexGuard<'_, Stock> {
@@ -56,29 +72,94 @@ impl Stocked {
 
 impl Stock {
     /// The block of `size` bytes that was kept last.
-    fn take(&mut self, size: usize) -> Option<Block> {
-        let at = (0..self.count).rev().find(|&i| self.blocks[i].is_some_and(|block| block.size == size))?;
-        self.remove(at)
+    fn take(&mut self, size: usize) -> Option<NonNull<u8>> {
+        let block = self.sizes[place(size)].newer?;
+        self.remove(block);
+        Some(block.cast())
     }
 
-    /// The oldest block, when there is no room for one of `size` bytes more.
-    fn surplus(&mut self, size: usize) -> Option<Block> {
-        if self.count < SLOTS && self.bytes + size <= MOST { None } else { self.remove(0) }
+    /// The oldest block and its size, when there is no room for one of `size` bytes more.
+    fn surplus(&mut self, size: usize) -> Option<(NonNull<u8>, usize)> {
+        let oldest = self.all.older.filter(|_| self.bytes + size > MOST)?;
+        Some((oldest.cast(), self.remove(oldest)))
     }
 
-    fn remove(&mut self, at: usize) -> Option<Block> {
-        let block = self.blocks[at].take()?;
-        self.blocks[at..self.count].rotate_left(1);
-        self.count -= 1;
-        self.bytes -= block.size;
-        Some(block)
+    /// Takes a block of the stock out of it and answers its size.
+    fn remove(&mut self, block: NonNull<Block>) -> usize {
+        // SAFETY: what the lists hold are blocks that nobody else has, each with what `keep` wrote.
+        unsafe {
+            let size = block.as_ref().size;
+            self.sizes[place(size)].remove(block, |block| &mut block.alike);
+            self.all.remove(block, |block| &mut block.all);
+            self.bytes -= size;
+            size
+        }
     }
 
-    fn keep(&mut self, block: Block) {
-        self.blocks[self.count] = Some(block);
-        self.count += 1;
-        self.bytes += block.size;
+    /// Takes a block in.
+    ///
+    /// # Safety
+    ///
+    /// It is one of `size` bytes that nobody uses any more.
+    unsafe fn keep(&mut self, start: NonNull<u8>, size: usize) {
+        let block = start.cast::<Block>();
+        // SAFETY: it has room for this and starts at a line; nobody else has it, as the lists' blocks.
+        unsafe {
+            block.write(Block { size, alike: Ends::NONE, all: Ends::NONE });
+            self.sizes[place(size)].add(block, |block| &mut block.alike);
+            self.all.add(block, |block| &mut block.all);
+        }
+        self.bytes += size;
     }
+}
+
+impl Ends {
+    const NONE: Self = Self { older: None, newer: None };
+
+    /// Adds the newest block of a list.
+    ///
+    /// # Safety
+    ///
+    /// The block and those of the list are there, and nobody else has them.
+    unsafe fn add(&mut self, mut block: NonNull<Block>, side: Side) {
+        let before = self.newer.replace(block);
+        // SAFETY: as the caller's promise.
+        unsafe {
+            *side(block.as_mut()) = Self { older: before, newer: None };
+            match before {
+                Some(mut before) => side(before.as_mut()).newer = Some(block),
+                None => self.older = Some(block),
+            }
+        }
+    }
+
+    /// Takes a block out of a list.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Ends::add`]; the block is in the list.
+    unsafe fn remove(&mut self, mut block: NonNull<Block>, side: Side) {
+        // SAFETY: as the caller's promise.
+        unsafe {
+            let Self { older, newer } = *side(block.as_mut());
+            match older {
+                Some(mut older) => side(older.as_mut()).newer = newer,
+                None => self.older = newer,
+            }
+            match newer {
+                Some(mut newer) => side(newer.as_mut()).older = older,
+                None => self.newer = older,
+            }
+        }
+    }
+}
+
+/// The place of a block's size among all sizes.
+const fn place(size: usize) -> usize {
+    let power = size.next_power_of_two();
+    let octave = (power / SMALLEST).ilog2() as usize;
+    // Eight to sixteen sixteenths of the power, the first of which is the power before.
+    octave * STEPS + size / (power / (2 * STEPS)) - STEPS - 1
 }
 
 /// The size and alignment of a kept block.
@@ -109,7 +190,7 @@ fn kept_layout(layout: Layout) -> Option<Layout> {
     if layout.size() < SMALLEST || layout.size() > MOST || layout.align() > LINE {
         return None;
     }
-    let step = layout.size().next_power_of_two() / 16;
+    let step = layout.size().next_power_of_two() / (2 * STEPS);
     let (size, align) = shape(layout.size().next_multiple_of(step));
     Layout::from_size_align(size, align).ok()
 }
@@ -124,7 +205,7 @@ unsafe impl GlobalAlloc for Stocked {
         };
         let kept = self.stock().take(layout.size());
         // SAFETY: as the caller's promise for the layout asked for, which `kept_layout` only makes larger.
-        kept.map_or_else(|| unsafe { fresh(layout) }, |block| block.start.as_ptr())
+        kept.map_or_else(|| unsafe { fresh(layout) }, NonNull::as_ptr)
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
@@ -134,12 +215,13 @@ unsafe impl GlobalAlloc for Stocked {
             return free(start, layout);
         };
         let mut stock = self.stock();
-        while let Some(block) = stock.surplus(layout.size()) {
-            let (size, align) = shape(block.size);
-            // SAFETY: `block.size` is the size of a layout that `kept_layout` made.
-            free(block.start.as_ptr(), unsafe { Layout::from_size_align_unchecked(size, align) });
+        while let Some((oldest, size)) = stock.surplus(layout.size()) {
+            let (size, align) = shape(size);
+            // SAFETY: `size` is the size of a layout that `kept_layout` made.
+            free(oldest.as_ptr(), unsafe { Layout::from_size_align_unchecked(size, align) });
         }
-        stock.keep(Block { start: block, size: layout.size() });
+        // SAFETY: the caller gives it back, and it is of the size that `alloc` made it.
+        unsafe { stock.keep(block, layout.size()) };
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
