@@ -53,6 +53,22 @@ defmodule ExBurn.Training.GradientTest do
     assert length(activations) > 20
   end
 
+  # What leads only to a value without a gradient may be of any type.
+  test "passes complex numbers by that the loss holds fixed" do
+    loss = fn y, p ->
+      fixed = Nx.Defn.Kernel.stop_grad(Nx.mean(Nx.abs(Nx.subtract(y, p))))
+      place = Nx.argmax(Nx.abs(Nx.multiply(y, p)))
+      p |> Nx.pow(2) |> Nx.mean() |> Nx.add(fixed) |> Nx.add(Nx.multiply(0, place))
+    end
+
+    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(2, activation: :tanh)
+    model = Model.compile(axon, loss: loss, seed: 5)
+    y = Nx.complex(GradientCases.random({4, 2}, 7), GradientCases.random({4, 2}, 8))
+    data = {GradientCases.random({4, 3}, 9), y}
+    want = gradients(model, data, loss)
+    assert_relative(Training.compute_gradients(model, data), want, 1.0e-5)
+  end
+
   test "of a padded max_pool belongs to the largest element, never to the padding" do
     axon =
       "x"

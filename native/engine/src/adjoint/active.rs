@@ -8,14 +8,16 @@ pub(super) fn is_followed(dtype: Type) -> bool {
     matches!(dtype, Type::BF16 | Type::F16 | Type::F32 | Type::F64)
 }
 
-/// Which values have a gradient where these inputs have one: floats that depend on those through operations that pass it on.
-/// `None` where one becomes a number that no gradient passes through.
-pub(super) fn active(program: &Program, inputs: &[bool]) -> Option<Vec<bool>> {
+/// Which values have a gradient where these inputs have one: floats that lead to one of the outputs asked for and depend on those
+/// inputs through operations that pass it on. `None` where one becomes a number that no gradient passes through.
+pub(super) fn active(program: &Program, inputs: &[bool], outputs: &[usize]) -> Option<Vec<bool>> {
+    let leads = leading(program, outputs);
     let mut active = inputs.to_vec();
     for instruction in &program.instructions {
         let operands: Vec<bool> = instruction.inputs.iter().map(|&id| active[id]).collect();
         let passes = passes(&instruction.op, &operands, instruction.outputs.len())?;
         for (ty, passes) in instruction.outputs.iter().zip(passes) {
+            let passes = passes && leads[active.len()];
             if passes && !ty.dtype.is_int() && !is_followed(ty.dtype) {
                 return None;
             }
@@ -25,13 +27,29 @@ pub(super) fn active(program: &Program, inputs: &[bool]) -> Option<Vec<bool>> {
     Some(active)
 }
 
+/// Which values one of these depends on through operations that pass a gradient on.
+fn leading(program: &Program, outputs: &[usize]) -> Vec<bool> {
+    let types = program.value_types();
+    let mut leads = vec![false; types.len()];
+    outputs.iter().for_each(|&id| leads[id] = true);
+    let mut first = types.len();
+    for instruction in program.instructions.iter().rev() {
+        first -= instruction.outputs.len();
+        let mut results = first..first + instruction.outputs.len();
+        if !stops(&instruction.op) && results.any(|id| leads[id] && !types[id].dtype.is_int()) {
+            instruction.inputs.iter().for_each(|&id| leads[id] = true);
+        }
+    }
+    leads
+}
+
 /// Which of so many results depend on active operands.
 fn passes(op: &Op, operands: &[bool], results: usize) -> Option<Vec<bool>> {
     match op {
         _ if stops(op) || !operands.contains(&true) => Some(vec![false; results]),
         Op::While(attrs) => Some(steady(attrs, operands, results)?[..results].to_vec()),
         Op::Cond(attrs) => attrs.branches.iter().try_fold(vec![false; results], |any, branch| {
-            let active = active(branch, operands)?;
+            let active = active(branch, operands, &branch.outputs)?;
             Some(any.iter().zip(&branch.outputs).map(|(any, &id)| *any || active[id]).collect())
         }),
         _ => Some(vec![true; results]),
@@ -42,7 +60,7 @@ fn passes(op: &Op, operands: &[bool], results: usize) -> Option<Vec<bool>> {
 pub(super) fn steady(attrs: &While, operands: &[bool], states: usize) -> Option<Vec<bool>> {
     let mut inputs = operands.to_vec();
     loop {
-        let all = active(&attrs.body, &inputs)?;
+        let all = active(&attrs.body, &inputs, &attrs.body.outputs)?;
         let new: Vec<usize> = (0..states).filter(|&state| all[attrs.body.outputs[state]] && !inputs[state]).collect();
         if new.is_empty() {
             return Some(inputs);

@@ -36,7 +36,7 @@ pub(crate) fn differentiate(program: &Program, params: usize) -> Option<Program>
         return None;
     }
     let inputs: Vec<bool> = (0..program.inputs.len()).map(|id| id < params).collect();
-    let is_active = active(program, &inputs)?;
+    let is_active = active(program, &inputs, &[loss])?;
     let mut builder = Builder::new(&program.inputs);
     let forward = Forward::of(&mut builder, program, (0..inputs.len()).collect(), &is_active, &[]);
     let outputs: Vec<usize> = program.outputs.iter().map(|&id| forward.ids[id]).collect();

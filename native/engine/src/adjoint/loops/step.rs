@@ -46,7 +46,7 @@ impl Step {
         let inputs = body.inputs.len();
         let active = steady(attrs, active, states)?;
         let stays: Vec<bool> = (0..inputs).map(|id| is_invariant(body, id, states)).collect();
-        let known = worth_keeping(body, &stays, &active_values(body, &active)?);
+        let known = worth_keeping(body, &stays, &active_values(body, &active, &body.outputs)?);
         let with = |same: bool| (0..inputs).filter(|&id| active[id] && stays[id] == same).collect::<Vec<_>>();
         let (changing, same) = (with(false), with(true));
         let pullback = Pullback { program: body, active: &active, results: &changing, sums: &same, known: &known };
