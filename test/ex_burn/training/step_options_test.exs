@@ -400,6 +400,7 @@ defmodule ExBurn.Training.StepOptionsTest do
         end
 
       assert Exception.message(error) =~ "loss or gradient of every batch"
+      assert %{epoch: 1, step: 1} = error.details
       assert parameters(error.details.model) == parameters(model())
     end
   end

@@ -118,7 +118,8 @@ impl<O: Observer> Run<O> {
                     return Ok(Some(means));
                 }
                 Next::End if means.skipped() > 0 => {
-                    return Err(place.non_finite("loss or gradient of every batch", None, f64::NAN));
+                    let last = Place { epoch, step: means.done() };
+                    return Err(last.non_finite("loss or gradient of every batch", None, f64::NAN));
                 }
                 Next::End => {
                     return Err(Error::invalid("fit", format!("epoch {epoch} got no batches; feed at least one")));
