@@ -8,6 +8,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::trim;
+
 /// Bytes of the smallest block that is kept.
 const SMALLEST: usize = 4 << 10;
 
@@ -78,10 +80,20 @@ impl Stock {
         Some(block.cast())
     }
 
-    /// The oldest block and its size, when there is no room for one of `size` bytes more.
-    fn surplus(&mut self, size: usize) -> Option<(NonNull<u8>, usize)> {
-        let oldest = self.all.older.filter(|_| self.bytes + size > MOST)?;
-        Some((oldest.cast(), self.remove(oldest)))
+    /// Takes a block in, or answers the oldest one with its size where there is no room yet.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Stock::keep`].
+    unsafe fn offer(&mut self, start: NonNull<u8>, size: usize) -> Option<(NonNull<u8>, usize)> {
+        match self.all.older.filter(|_| self.bytes + size > MOST) {
+            Some(oldest) => Some((oldest.cast(), self.remove(oldest))),
+            None => {
+                // SAFETY: as the caller's promise.
+                unsafe { self.keep(start, size) };
+                None
+            }
+        }
     }
 
     /// Takes a block of the stock out of it and answers its size.
@@ -214,14 +226,14 @@ unsafe impl GlobalAlloc for Stocked {
         let (Some(layout), Some(block)) = (kept_layout(layout), NonNull::new(start)) else {
             return free(start, layout);
         };
-        let mut stock = self.stock();
-        while let Some((oldest, size)) = stock.surplus(layout.size()) {
+        // SAFETY: the caller gives it back, and it is of the size that `alloc` made it.
+        let offer = || unsafe { self.stock().offer(block, layout.size()) };
+        while let Some((oldest, size)) = offer() {
             let (size, align) = shape(size);
             // SAFETY: `size` is the size of a layout that `kept_layout` made.
             free(oldest.as_ptr(), unsafe { Layout::from_size_align_unchecked(size, align) });
+            trim::freed(size);
         }
-        // SAFETY: the caller gives it back, and it is of the size that `alloc` made it.
-        unsafe { stock.keep(block, layout.size()) };
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {

@@ -19,8 +19,14 @@ mod program;
 mod tensor;
 mod term;
 mod train;
+mod trim;
 
 #[global_allocator]
 static ALLOCATOR: allocator::Stocked = allocator::Stocked::new();
 
-rustler::init!("Elixir.ExBurn.NIF");
+rustler::init!("Elixir.ExBurn.NIF", load = load);
+
+fn load(_env: rustler::Env<'_>, _info: rustler::Term<'_>) -> bool {
+    trim::start();
+    true
+}
