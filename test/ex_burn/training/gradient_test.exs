@@ -54,37 +54,42 @@ defmodule ExBurn.Training.GradientTest do
     assert length(activations) > 20
   end
 
-  # What leads only to a value without a gradient may be of any type.
-  test "passes complex numbers by that the loss holds fixed" do
-    loss = fn y, p ->
-      fixed = Nx.Defn.Kernel.stop_grad(Nx.mean(Nx.abs(Nx.subtract(y, p))))
-      place = Nx.argmax(Nx.abs(Nx.multiply(y, p)))
-      p |> Nx.pow(2) |> Nx.mean() |> Nx.add(fixed) |> Nx.add(Nx.multiply(0, place))
-    end
+  # What leads only to a value without a gradient may be of any type, whichever way gradients are computed: by rules, by a tape
+  # as for depthwise convolutions, or again on the way back.
+  for layer <- [:dense, :depthwise_conv],
+      options <- [[], [gradient_checkpointing: true], [gradient_checkpointing: {:every, 5}]] do
+    test "passes by what the loss holds fixed, #{layer} #{inspect(options)}" do
+      input = Axon.input("x", shape: {nil, 5, 1})
+      opts = if unquote(layer) == :dense, do: [], else: [kernel_size: 2]
+      axon = Axon |> apply(unquote(layer), [input, 2, opts]) |> Axon.flatten()
+      axon = Axon.dense(axon, 2, activation: :tanh)
+      y = Nx.complex(GradientCases.random({4, 2}, 7), GradientCases.random({4, 2}, 8))
+      data = {GradientCases.random({4, 5, 1}, 9), y}
 
-    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(2, activation: :tanh)
-    model = Model.compile(axon, loss: loss, seed: 5)
-    y = Nx.complex(GradientCases.random({4, 2}, 7), GradientCases.random({4, 2}, 8))
-    data = {GradientCases.random({4, 3}, 9), y}
-    want = gradients(model, data, loss)
-    assert_relative(Training.compute_gradients(model, data), want, 1.0e-5)
-  end
-
-  # Nx 0.13 counts some of what the branch and the product share twice, so the expected gradient is that of the branch alone.
-  test "of a cond is that of the branch that is taken" do
-    loss = fn y, p -> p |> Nx.multiply(sine_or_tanh(y, p)) |> Nx.sum() end
-    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(2)
-    model = Model.compile(axon, loss: loss, seed: 5)
-    x = GradientCases.random({4, 3}, 9)
-
-    for {y, taken} <- [{1, &Nx.sin/1}, {-1, &Nx.tanh/1}] do
-      data = {x, Nx.broadcast(Nx.tensor(y, type: :f32), {4, 2})}
-      want = gradients(model, data, fn _y, p -> p |> Nx.multiply(taken.(p)) |> Nx.sum() end)
-      assert_relative(Training.compute_gradients(model, data), want, 1.0e-5)
+      for loss <- [&fixed_complex/2, &fixed_fft/2, &custom_fft/2] do
+        model = Model.compile(axon, loss: loss, seed: 5)
+        got = Training.compute_gradients(model, data, unquote(options))
+        assert_relative(got, gradients(model, data, loss), 1.0e-5)
+      end
     end
   end
 
-  defnp sine_or_tanh(y, p), do: if(Nx.sum(y) > 0, do: Nx.sin(p), else: Nx.tanh(p))
+  defp fixed_complex(y, p) do
+    place = Nx.argmax(Nx.abs(Nx.multiply(y, p)))
+    fixed = Nx.Defn.Kernel.stop_grad(Nx.abs(Nx.subtract(y, p)))
+    p |> Nx.multiply(fixed) |> Nx.sum() |> Nx.add(Nx.multiply(0, place))
+  end
+
+  defp fixed_fft(y, p) do
+    fixed = Nx.Defn.Kernel.stop_grad(Nx.abs(Nx.fft(p)))
+    Nx.sum(Nx.multiply(Nx.real(y), p)) |> Nx.add(Nx.sum(fixed))
+  end
+
+  defp custom_fft(y, p) do
+    there = Nx.real(Nx.ifft(Nx.fft(p)))
+    same = Nx.Defn.Kernel.custom_grad(there, [p], fn g -> [Nx.multiply(g, Nx.real(y))] end)
+    Nx.sum(Nx.multiply(same, same))
+  end
 
   test "of a padded max_pool belongs to the largest element, never to the padding" do
     axon =

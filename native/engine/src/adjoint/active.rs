@@ -1,7 +1,8 @@
 //! Which values have a gradient.
 
-use crate::program::{Op, Program, Unary, While};
-use crate::types::Type;
+use crate::passes::writer::Writer;
+use crate::program::{Instruction, Op, Program, Unary, While};
+use crate::types::{TensorType, Type};
 
 /// Whether gradients are computed in a type.
 pub(super) fn is_followed(dtype: Type) -> bool {
@@ -35,12 +36,45 @@ fn leading(program: &Program, outputs: &[usize]) -> Vec<bool> {
     let mut first = types.len();
     for instruction in program.instructions.iter().rev() {
         first -= instruction.outputs.len();
-        let mut results = first..first + instruction.outputs.len();
-        if !stops(&instruction.op) && results.any(|id| leads[id] && !types[id].dtype.is_int()) {
-            instruction.inputs.iter().for_each(|&id| leads[id] = true);
+        if passes_on(&leads, &types, instruction, first) {
+            let inputs = match &instruction.op {
+                // What it answers has no gradient, and captures have none.
+                Op::CustomGrad(attrs) => &instruction.inputs[1..=attrs.inputs],
+                _ => &instruction.inputs[..],
+            };
+            inputs.iter().for_each(|&id| leads[id] = true);
         }
     }
     leads
+}
+
+/// Whether an instruction, whose results are those from `first` on, passes a gradient to what it reads.
+fn passes_on(leads: &[bool], types: &[&TensorType], instruction: &Instruction, first: usize) -> bool {
+    let mut results = first..first + instruction.outputs.len();
+    !stops(&instruction.op) && results.any(|id| leads[id] && !types[id].dtype.is_int())
+}
+
+/// `program` for one who follows it as it runs: what leads to none of these is cut off from what does. `None` where all does.
+pub(crate) fn cut_off(program: &Program, outputs: &[usize]) -> Option<Program> {
+    let (types, leads) = (program.value_types(), leading(program, outputs));
+    let mut writer = Writer::new(&program.inputs);
+    let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
+    let mut is_cut = false;
+    for instruction in &program.instructions {
+        let first = ids.len();
+        let is_led = passes_on(&leads, &types, instruction, first) || instruction.op == Op::StopGrad;
+        let read = |&id: &usize| {
+            if is_led || !is_followed(types[id].dtype) || id >= program.inputs.len() && !leads[id] {
+                return ids[id];
+            }
+            is_cut = true;
+            writer.one(Op::StopGrad, vec![ids[id]], types[id])
+        };
+        let inputs = instruction.inputs.iter().map(read).collect();
+        let at = writer.emit(instruction.op.clone(), inputs, instruction.outputs.clone());
+        ids.extend(at..at + instruction.outputs.len());
+    }
+    is_cut.then(|| writer.finish(program.outputs.iter().map(|&id| ids[id]).collect()))
 }
 
 /// Which of so many results depend on active operands.

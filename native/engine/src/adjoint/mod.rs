@@ -19,6 +19,7 @@ mod products;
 mod pullback;
 mod shapes;
 
+pub(crate) use active::cut_off;
 pub(crate) use builder::Builder;
 
 use crate::program::{Instruction, Op, Program};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::adjoint::differentiate;
+use crate::adjoint::{cut_off, differentiate};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::held::Held;
@@ -36,6 +36,7 @@ pub struct Executable {
     source: Arc<(Program, Vec<String>)>,
     gradient: OnceLock<(usize, Option<Arc<Executable>>)>,
     has_batch_groups: OnceLock<bool>,
+    followed: OnceLock<Option<Arc<Executable>>>,
     #[cfg(feature = "gpu")]
     there: Arc<OnceLock<There>>,
 }
@@ -86,6 +87,7 @@ impl Executable {
             source,
             gradient: OnceLock::new(),
             has_batch_groups: OnceLock::new(),
+            followed: OnceLock::new(),
         })
     }
 
@@ -104,6 +106,16 @@ impl Executable {
     /// Whether there is a convolution with groups of the batch.
     pub(crate) fn has_batch_groups(&self) -> bool {
         *self.has_batch_groups.get_or_init(|| has_batch_groups(self.program()))
+    }
+
+    /// This for a tape that follows it as it runs: nothing that the first result does not depend on is on it.
+    pub(crate) fn followed(&self) -> &Executable {
+        let make = || {
+            let (program, disabled) = &*self.source;
+            let program = cut_off(program, program.outputs.get(..1)?)?;
+            Self::optimised(&program, self.captures.values().to_vec(), disabled).ok().map(Arc::new)
+        };
+        self.followed.get_or_init(make).as_deref().unwrap_or(self)
     }
 
     /// The program as the passes but this one make it.

@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::{Executable, Plan, replay};
 use crate::ops::seeded;
-use crate::program::{Instruction, Program};
+use crate::program::{Instruction, Op, Program};
 use crate::types::TensorType;
 use crate::value::Value;
 
@@ -73,7 +73,7 @@ impl Checkpointed {
     /// `None` when there is one segment only.
     pub(super) fn new(executable: &Executable, params: usize, how: Checkpointing) -> Result<Option<Self>> {
         // A chain of layers that is one operation can't be cut.
-        let program = &executable.without("rows")?;
+        let program = &executable.followed().without("rows")?;
         let ends = match how {
             Checkpointing::Off => return Ok(None),
             Checkpointing::Balanced => balanced(program),
@@ -264,7 +264,7 @@ fn reads(instructions: &[Instruction], first: usize) -> Vec<usize> {
 pub(super) fn varied(program: &Program, inputs: &[bool]) -> Vec<bool> {
     let mut varied = inputs.to_vec();
     for instruction in &program.instructions {
-        let reads = instruction.inputs.iter().any(|&id| varied[id]);
+        let reads = instruction.op != Op::StopGrad && instruction.inputs.iter().any(|&id| varied[id]);
         varied.extend(instruction.outputs.iter().map(|ty| reads && ty.dtype.is_float()));
     }
     varied

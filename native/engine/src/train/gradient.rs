@@ -80,7 +80,7 @@ fn taped(executable: &Executable, params: usize, mut inputs: Vec<Value>) -> Resu
     let types = inputs[..params].iter().map(Value::ty).collect::<Vec<_>>();
     let leaves = inputs[..params].iter_mut().enumerate().map(track).collect::<Result<Vec<_>>>()?;
     let start = Instant::now();
-    let outputs = executable.run(inputs, &Device::Cpu)?;
+    let outputs = executable.followed().run(inputs, &Device::Cpu)?;
     let forward = start.elapsed();
     let loss = scalar_loss(&outputs)?.tensor().clone();
     let outputs = outputs.into_iter().map(|value| value.untracked()).collect();
