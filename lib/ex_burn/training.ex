@@ -97,7 +97,8 @@ defmodule ExBurn.Training do
       branches compute from a value that is read outside of it too, so give these `:autodiff`. Defaults to `:autodiff`
     * `:gradient_checkpointing` - with `false` the backward pass finds everything it needs in memory. With `true` the step is
       cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with
-      the root of a model's depth, and a step takes up to half as long again, one with a loop about three times as long. The segments are chosen so that the least memory is
+      the root of a model's depth, and a step takes up to half as long again, one with a loop about three times as
+      long. The segments are chosen so that the least memory is
       needed; `{:every, n}` makes them of `n` operations. A loop, such as a recurrent layer with `unroll: :dynamic`, is cut
       between its iterations: its state is kept about as often as there are iterations from one that is kept to the next, so
       what is kept grows with the root of the number of iterations. Whole sequences, which a layer takes and answers, stay as

@@ -16,7 +16,7 @@ defmodule ExBurn.Training.Step do
   alias ExBurn.{Backend, Error, Model, NIF, Type}
   alias ExBurn.Model.{Forward, State}
   alias ExBurn.Training.{Data, Failure, Loss, Metric, Weights}
-  alias Nx.Defn.{Composite, Expr}
+  alias Nx.Defn.Composite
   alias Nx.Tensor, as: T
 
   @compile {:no_warn_undefined, [Axon]}
@@ -199,31 +199,12 @@ defmodule ExBurn.Training.Step do
       %{
         loss: scaled(loss, scale, mode),
         weight: Nx.as_type(weight, :f32),
-        metrics: metrics(model, y, prediction, mode),
+        metrics: model.metrics |> Enum.map(&Metric.apply(&1, y, prediction)) |> List.to_tuple(),
         states: states(model, mode, advanced, rest),
         prediction: prediction
       }
     end
   end
-
-  # One's own may compute in what has no gradient, which they don't need.
-  defp metrics(model, y, prediction, mode) do
-    Enum.map(model.metrics, fn
-      {_name, _fun} = own when mode == :train ->
-        Metric.apply(own, y, Composite.traverse(prediction, &without_gradient/1))
-
-      metric ->
-        Metric.apply(metric, y, prediction)
-    end)
-    |> List.to_tuple()
-  end
-
-  # Losses of Axon, which may be metrics too, look for the logits that `softmax` and `sigmoid` leave.
-  defp without_gradient(%T{data: %{op: :metadata, args: [y, %{logits: logits}]}}) do
-    Expr.metadata(Nx.Defn.Kernel.stop_grad(y), %{logits: Nx.Defn.Kernel.stop_grad(logits)})
-  end
-
-  defp without_gradient(t), do: Nx.Defn.Kernel.stop_grad(t)
 
   defp scaled(loss, {factor}, :train), do: Nx.multiply(loss, factor)
   defp scaled(loss, _scale, _mode), do: loss
