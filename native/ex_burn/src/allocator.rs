@@ -13,6 +13,9 @@ use crate::trim;
 /// Bytes of the smallest block that is kept.
 const SMALLEST: usize = 4 << 10;
 
+/// Bytes of the smallest block that counts where memory is to go back to the system: counting takes time too.
+const COUNTED: usize = 1 << 10;
+
 /// Most bytes that are kept; larger blocks go back at once.
 const MOST: usize = 64 << 20;
 
@@ -224,6 +227,9 @@ unsafe impl GlobalAlloc for Stocked {
         // SAFETY: the block came from the system with this layout.
         let free = |start: *mut u8, layout: Layout| unsafe { System.dealloc(start, layout) };
         let (Some(layout), Some(block)) = (kept_layout(layout), NonNull::new(start)) else {
+            if (COUNTED..SMALLEST).contains(&layout.size()) {
+                trim::freed(layout.size());
+            }
             return free(start, layout);
         };
         // SAFETY: the caller gives it back, and it is of the size that `alloc` made it.

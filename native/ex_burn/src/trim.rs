@@ -19,13 +19,14 @@ static FREED: AtomicUsize = AtomicUsize::new(0);
 
 static THREAD: OnceLock<Thread> = OnceLock::new();
 
-/// Starts the thread, once.
+/// Starts the thread, once, however often the library is loaded.
 pub(crate) fn start() {
-    if cfg!(all(target_os = "linux", target_env = "gnu")) {
-        // Without a thread all goes on, with more memory.
-        if let Ok(handle) = thread::Builder::new().name("ex_burn trim".into()).stack_size(64 << 10).spawn(serve) {
-            let _ = THREAD.set(handle.thread().clone());
-        }
+    if THREAD.get().is_some() || cfg!(not(all(target_os = "linux", target_env = "gnu"))) {
+        return;
+    }
+    // Without a thread all goes on, with more memory.
+    if let Ok(handle) = thread::Builder::new().name("ex_burn trim".into()).stack_size(64 << 10).spawn(serve) {
+        let _ = THREAD.set(handle.thread().clone());
     }
 }
 

@@ -55,16 +55,16 @@ defmodule ExBurn.Training.GradientTest do
   end
 
   # What leads only to a value without a gradient may be of any type, whichever way gradients are computed: by rules, by a tape
-  # as for depthwise convolutions, or again on the way back.
+  # as for depthwise convolutions of several channels, or again on the way back.
   for layer <- [:dense, :depthwise_conv],
       options <- [[], [gradient_checkpointing: true], [gradient_checkpointing: {:every, 5}]] do
     test "passes by what the loss holds fixed, #{layer} #{inspect(options)}" do
-      input = Axon.input("x", shape: {nil, 5, 1})
+      input = Axon.input("x", shape: {nil, 5, 2})
       opts = if unquote(layer) == :dense, do: [], else: [kernel_size: 2]
       axon = Axon |> apply(unquote(layer), [input, 2, opts]) |> Axon.flatten()
       axon = Axon.dense(axon, 2, activation: :tanh)
       y = Nx.complex(GradientCases.random({4, 2}, 7), GradientCases.random({4, 2}, 8))
-      data = {GradientCases.random({4, 5, 1}, 9), y}
+      data = {GradientCases.random({4, 5, 2}, 9), y}
 
       for loss <- [&fixed_complex/2, &fixed_fft/2, &custom_fft/2] do
         model = Model.compile(axon, loss: loss, seed: 5)
