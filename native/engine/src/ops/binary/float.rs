@@ -11,7 +11,7 @@ use crate::types::{TensorType, Type};
 use crate::value::Value;
 
 pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Value> {
-    let dtype = computed_in(op, merge(merge(left.dtype(), right.dtype()), out.dtype));
+    let dtype = merge(merge(left.dtype(), right.dtype()), out.dtype);
     let place = |value| operand(op.into(), value, dtype, &out.shape);
     with_gradient(
         [left, right],
@@ -22,7 +22,10 @@ pub(super) fn run(op: Binary, left: Value, right: Value, out: &TensorType) -> Re
 
 /// The function `op` of two plain values of one float type and shape.
 fn apply(op: Binary, left: Value, right: Value) -> Result<Value> {
-    for_float!(left.dtype(), T => of::<T>(op).ok_or_else(|| unsupported(op, &left))?.combine(left, right))
+    let (dtype, own) = (left.dtype(), computed_in(op, left.dtype()));
+    let (left, right) = (cast(left, own)?, cast(right, own)?);
+    let result = for_float!(own, T => of::<T>(op).ok_or_else(|| unsupported(op, &left))?.combine(left, right));
+    cast(result?, dtype)
 }
 
 /// The loop over the function `op` of operands of the float type `dtype`, which it may take and answer in a wider one.
