@@ -102,7 +102,9 @@ defmodule ExBurn.Training do
       needed; `{:every, n}` makes them of `n` operations. A loop, such as a recurrent layer with `unroll: :dynamic`, is cut
       between its iterations: its state is kept about as often as there are iterations from one that is kept to the next, so
       what is kept grows with the root of the number of iterations. Whole sequences, which a layer takes and answers, stay as
-      they are. Gradients are the same but for the order in which parts of them are added. Not with `gradients: :symbolic`, and on the CPU alone. Defaults to `false`
+      they are. Gradients are the same but for the order in which parts of them are added. Not with `gradients: :symbolic`, and on
+      the CPU alone; some losses that hold a value of complex numbers or of a Fourier transform fixed by `stop_grad` are refused
+      with it. Defaults to `false`
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
       is whole, in mid-epoch if it was written there, and starts anew where there is none. An enumerable is enumerated from
       its start, and the batches that are done are passed over. Then the history is that of the whole run

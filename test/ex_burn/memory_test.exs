@@ -47,7 +47,10 @@ defmodule ExBurn.MemoryTest do
       assert peak(@temporaries, fn _ -> Nx.negate(t) end) < limit
     end
 
-    # The C library alone keeps all that lies below a block in use, and the last ones are kept for the next results.
+    # The GNU C library keeps all that lies below a block in use, and the last ones are kept for the next results.
+    @tag skip:
+           not String.contains?("#{:erlang.system_info(:system_architecture)}", "linux-gnu") &&
+             "other C libraries give memory back in their own ways"
     test "of many small results, which go back to the system" do
       row = Nx.iota({30_000}, type: :u8)
 

@@ -25,6 +25,14 @@ defmodule ExBurn.GPUTest do
 
   defp on_gpu(t), do: Nx.backend_copy(t, {Backend, device: gpu()})
 
+  # Of operands on `Nx.BinaryBackend`, whose answers are expected to the last bit.
+  defp assert_compiled(fun, operands) do
+    expected = Nx.Defn.jit_apply(fun, operands, compiler: Nx.Defn.Evaluator)
+    operands = Enum.map(operands, &on_gpu/1)
+    result = Nx.Defn.jit_apply(fun, operands, compiler: Compiler, device: gpu())
+    assert Nx.to_flat_list(result) == Nx.to_flat_list(expected)
+  end
+
   # Within so many units of the last place of the largest element.
   defp assert_near(left, right, units \\ 8) do
     [left, right] = for t <- [left, right], do: Nx.backend_copy(t, Nx.BinaryBackend)
@@ -214,10 +222,7 @@ defmodule ExBurn.GPUTest do
                Nx.multiply(Nx.subtract(count, Nx.mean(count, axes: [2], keep_axes: true)), t)
              end, [Nx.reshape(rows[[0..1, 0]], {2, 1, 1})]}
           ] do
-        expected = Nx.Defn.jit_apply(fun, operands, compiler: Nx.Defn.Evaluator)
-        operands = Enum.map(operands, &on_gpu/1)
-        result = Nx.Defn.jit_apply(fun, operands, compiler: Compiler, device: gpu())
-        assert Nx.to_flat_list(result) == Nx.to_flat_list(expected)
+        assert_compiled(fun, operands)
       end
     end
   end
@@ -234,11 +239,7 @@ defmodule ExBurn.GPUTest do
           fn t, s -> Nx.subtract(Nx.as_type(t, :s64), sum.(Nx.as_type(s, :s64))) end
         ] do
       operands = [Nx.as_type(rows, type), Nx.as_type(small, type)]
-      operands = Enum.map(operands, &Nx.backend_copy(&1, Nx.BinaryBackend))
-      expected = Nx.Defn.jit_apply(fun, operands, compiler: Nx.Defn.Evaluator)
-      operands = Enum.map(operands, &on_gpu/1)
-      result = Nx.Defn.jit_apply(fun, operands, compiler: Compiler, device: gpu())
-      assert Nx.to_flat_list(result) == Nx.to_flat_list(expected)
+      assert_compiled(fun, Enum.map(operands, &Nx.backend_copy(&1, Nx.BinaryBackend)))
     end
   end
 
