@@ -21,10 +21,8 @@ defmodule ExBurn.Device do
   host's. What a GPU has no kernel for runs on the CPU: each time is counted, see `ExBurn.Telemetry`. With
   `config :ex_burn, fallback: :raise` it raises `ExBurn.Error` instead.
 
-  Results are those of the CPU but for rounding, with two exceptions. An index outside of a tensor, which raises on the CPU, is
-  held within it, since a GPU raises no error. And `Nx.pow/2` and `Nx.atan2/2` of an integer with a 16-bit float take the integer
-  as it is, as compiled functions on the CPU do where they fuse them; alone on the CPU it becomes a 16-bit float first, which holds
-  no number above 65,504 as `f16`. What drivers' compilers make of formulas, as `x` of `(x + y) - y`, changes nothing:
+  Results are those of the CPU but for rounding, with one exception: an index outside of a tensor, which raises on the CPU, is
+  held within it, since a GPU raises no error. What drivers' compilers make of formulas, as `x` of `(x + y) - y`, changes nothing:
   sums, differences, products and quotients of `f32` are those of IEEE 754, one by one.
   """
 

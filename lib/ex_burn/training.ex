@@ -66,7 +66,8 @@ defmodule ExBurn.Training do
     * `:shuffle` - whether each epoch takes the rows of `{x, y}` in an order of its own. Defaults to `true`
     * `:seed` - (integer) of shuffling and of a validation share. Defaults to the model's
     * `:validation_data` - `{x, y}` or `{x, y, weights}` that is evaluated after each epoch, or an enumerable of such batches,
-      which is read once and kept; or a float: the share of the rows held out for it, drawn at random
+      which is read once and kept, its rows of one shape together; or a float: the share of the rows held out for it, drawn
+      at random
     * `:device` - where it trains, e.g. `:gpu`: the model is brought there first. Defaults to the model's own device. On a
       GPU parameters, states and the optimizer's memory stay in its memory from step to step. What only Burn's tape can
       follow there, such as a loop whose number of iterations is not known before it runs, runs on the CPU and is told as
@@ -103,8 +104,7 @@ defmodule ExBurn.Training do
       between its iterations: its state is kept about as often as there are iterations from one that is kept to the next, so
       what is kept grows with the root of the number of iterations. Whole sequences, which a layer takes and answers, stay as
       they are. Gradients are the same but for the order in which parts of them are added. Not with `gradients: :symbolic`, and on
-      the CPU alone; some losses that hold a value of complex numbers or of a Fourier transform fixed by `stop_grad` are refused
-      with it. Defaults to `false`
+      the CPU alone. Defaults to `false`
     * `:resume` - the directory of a `checkpoint_callback/3`, or one checkpoint: the run goes on after the newest one that
       is whole, in mid-epoch if it was written there, and starts anew where there is none. An enumerable is enumerated from
       its start, and the batches that are done are passed over. Then the history is that of the whole run

@@ -67,11 +67,10 @@ defmodule ExBurn.NIFTrainTest do
     Map.merge(
       %{
         steps: [program(2)],
-        evaluations: [],
         params: [tensor(0.0)],
         states: [tensor([0.0])],
         data: [tensor([1.0, 0.0]), tensor([2.0, 0.0])],
-        validation: nil,
+        validation: [],
         update: nil,
         optimizer_state: nil,
         means: nil,
@@ -98,7 +97,7 @@ defmodule ExBurn.NIFTrainTest do
     validation = [tensor([1.0]), tensor([4.0])]
 
     handle =
-      start(config(), job(%{evaluations: [program(1, :evaluation)], validation: validation}))
+      start(config(), job(%{validation: [{[program(1, :evaluation)], validation}]}))
 
     # w goes from 0 by 0.125 * 2 * (2 - w) each step
     assert_receive {:ex_burn_train, :tag, {:epoch, epoch}}, 5000
@@ -240,7 +239,7 @@ defmodule ExBurn.NIFTrainTest do
 
   test "validation may be no number" do
     validation = [tensor([1.0]), tensor([:infinity])]
-    start(config(), job(%{evaluations: [program(1, :evaluation)], validation: validation}))
+    start(config(), job(%{validation: [{[program(1, :evaluation)], validation}]}))
 
     assert_receive {:ex_burn_train, :tag,
                     {:epoch, %{val_loss: :infinity, val_metrics: [:neg_infinity]}}},

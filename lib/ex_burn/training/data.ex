@@ -7,7 +7,7 @@ defmodule ExBurn.Training.Data do
   follow.
   """
 
-  alias ExBurn.{Backend, Error, Model, Type}
+  alias ExBurn.{Backend, Error, Model}
   alias ExBurn.Model.{Input, State}
   alias ExBurn.Training.Weights
   alias Nx.Defn.Composite
@@ -210,35 +210,21 @@ defmodule ExBurn.Training.Data do
   end
 
   @doc """
-  All rows of several batches, which are called `name` where they do not go together.
+  The rows of several batches, which are called `name`: those of one type and shape together.
   """
-  @spec join!([t()], String.t(), atom()) :: t()
+  @spec join!([t()], String.t(), atom()) :: [t()]
   def join!([], name, op), do: raise(Error, op: op, reason: "#{name} has no batches")
 
-  def join!([first | _] = batches, name, op) do
-    kinds = batches |> Enum.map(&kind/1) |> Enum.uniq()
+  def join!(batches, _name, _op) do
+    parts = Enum.group_by(batches, &templates(&1, 1))
+    for kind <- batches |> Enum.map(&templates(&1, 1)) |> Enum.uniq(), do: together(parts[kind])
+  end
 
-    if length(kinds) > 1 do
-      [one, other | _] = Enum.map(kinds, fn {text, _structure} -> text end)
-      reason = "the batches of #{name} differ in more than their rows: #{one} and #{other}"
-      raise Error, op: op, reason: reason
-    end
-
+  defp together([first | _] = batches) do
     columns = batches |> Enum.map(&tensors/1) |> Enum.zip_with(&Nx.concatenate(&1, axis: 0))
     all = {first.x, first.y, first.weights}
     {{x, y, weights}, []} = Composite.traverse(all, columns, fn _t, [t | rest] -> {t, rest} end)
     %__MODULE__{x: x, y: y, weights: weights, rows: Enum.sum_by(batches, & &1.rows)}
-  end
-
-  # Types and shapes of one row, as text too.
-  defp kind(data) do
-    templates = templates(data, 1)
-
-    types =
-      for t <- Composite.flatten_list([templates]),
-          do: "#{Type.name(t.type)} #{inspect(Tuple.delete_at(t.shape, 0))}"
-
-    {Enum.join(types, ", "), templates}
   end
 
   @doc """

@@ -30,13 +30,12 @@ defmodule ExBurn.Training.Job do
   def prepare!(%Model{} = model, data, options) do
     {data, validation, feed} = sources!(model, data, options)
     steps = steps!(data, model, :train, options.batch_size)
-    evaluations = evaluations!(validation, model, options.batch_size)
+    evaluations = for rows <- validation, do: evaluations!(rows, model, options.batch_size)
 
     sources = %{
-      steps: Enum.map(steps, & &1.program),
-      evaluations: Enum.map(evaluations, & &1.program),
-      data: data && Step.refs(Data.tensors(data)),
-      validation: validation && Step.refs(Data.tensors(validation)),
+      steps: programs(steps),
+      data: data && refs(data),
+      validation: Enum.zip_with(evaluations, validation, &{programs(&1), refs(&2)}),
       optimizer_state: resume(model),
       means: options[:means],
       rates: Rates.table!(options, data, feed && feed.enumerable),
@@ -47,7 +46,7 @@ defmodule ExBurn.Training.Job do
       config: config(model, options),
       job: job(model, sources),
       feed: feed,
-      calls: calls(steps ++ evaluations),
+      calls: calls(steps ++ Enum.concat(evaluations)),
       batches: batches(data, options.batch_size)
     }
   end
@@ -63,9 +62,8 @@ defmodule ExBurn.Training.Job do
 
     sources = %{
       steps: [step.program],
-      evaluations: [],
-      data: Step.refs(Data.tensors(batch)),
-      validation: nil,
+      data: refs(batch),
+      validation: [],
       optimizer_state: resume(model),
       means: nil,
       rates: [],
@@ -192,7 +190,7 @@ defmodule ExBurn.Training.Job do
   defp sources!(model, rows, %{validation_data: share} = options)
        when is_tuple(rows) and is_float(share) do
     {train, validation} = rows |> Data.new!(model, :fit) |> Data.split!(share, options.seed, :fit)
-    {train, validation, nil}
+    {train, [validation], nil}
   end
 
   defp sources!(model, rows, options) when is_tuple(rows),
@@ -222,10 +220,11 @@ defmodule ExBurn.Training.Job do
   defp feed(batches, %{batches: done, skipped: skipped}),
     do: batches |> Feed.new() |> Feed.skip(done + skipped)
 
-  defp validation!(_model, %{validation_data: nil}), do: nil
+  # Parts of one shape each.
+  defp validation!(_model, %{validation_data: nil}), do: []
 
   defp validation!(model, %{validation_data: rows}) when is_tuple(rows),
-    do: Failure.within("validation_data", fn -> Data.new!(rows, model, :fit) end)
+    do: [Failure.within("validation_data", fn -> Data.new!(rows, model, :fit) end)]
 
   defp validation!(model, %{validation_data: batches}) do
     Failure.calling(:fit, "validation_data", fn ->
@@ -256,6 +255,10 @@ defmodule ExBurn.Training.Job do
 
   defp batches(data, size),
     do: for(rows <- Data.batch_sizes(data.rows, size), do: Data.templates(data, rows))
+
+  defp programs(steps), do: Enum.map(steps, & &1.program)
+
+  defp refs(data), do: data |> Data.tensors() |> Step.refs()
 
   defp calls(steps), do: steps |> Enum.map(& &1.calls) |> Enum.reduce(%{}, &Map.merge/2)
 end

@@ -12,7 +12,7 @@ use std::sync::{Arc, mpsc};
 use ex_burn_engine::exec::Executable;
 use ex_burn_engine::file::{self, Contents};
 use ex_burn_engine::program::Program;
-use ex_burn_engine::train::{Answer, Config, EpochReport, Event, Job, Session};
+use ex_burn_engine::train::{Answer, Config, EpochReport, Event, Job, Session, Validation};
 use ex_burn_engine::{Device, TensorType, Type, Value};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
@@ -84,8 +84,8 @@ fn line(report: &EpochReport) -> String {
 fn job() -> Result<Job> {
     let images = std::fs::read(in_project("examples/data/digits.bin"))?;
     let (train, test) = split(&images);
-    let program = program(&in_project("priv/digits_mlp.safetensors"))?;
-    Ok(Job { data: Some(tensors(&train)?), validation: Some(tensors(&test)?), ..program })
+    let program = file::read(&in_project("priv/digits_mlp.safetensors"), &Device::Cpu)?;
+    job_of(program, tensors(&train)?, tensors(&test)?)
 }
 
 fn in_project(path: &str) -> PathBuf {
@@ -114,14 +114,15 @@ fn tensors(records: &[&[u8]]) -> Result<Vec<Value>> {
     ])
 }
 
-/// The file's tensors are the initial parameters. Its texts `steps` and `evaluations` are lists of programs as JSON, one
+/// The program's tensors are the initial parameters. Its texts `steps` and `evaluations` are lists of programs as JSON, one
 /// for each size of batch.
-fn program(path: &Path) -> Result<Job> {
-    let Contents { tensors, metadata } = file::read(path, &Device::Cpu)?;
+fn job_of(program: Contents, data: Vec<Value>, validation: Vec<Value>) -> Result<Job> {
+    let Contents { tensors, metadata } = program;
     Ok(Job {
         params: tensors.into_iter().map(|(_name, value)| value).collect(),
         steps: executables(&metadata, "steps")?,
-        evaluations: executables(&metadata, "evaluations")?,
+        data: Some(data),
+        validation: vec![Validation { programs: executables(&metadata, "evaluations")?, rows: validation }],
         ..Job::default()
     })
 }

@@ -53,11 +53,10 @@
 //! }
 //! job = %{
 //!   steps: [executable],          # one for each batch size; [] when batches are fed
-//!   evaluations: [executable],    # one for each batch size; [] without validation
 //!   params: [tensor],             # float tensors
 //!   states: [tensor],
 //!   data: [tensor] | nil,         # rows along the first axis; nil: the owner feeds batches
-//!   validation: [tensor] | nil,
+//!   validation: [{[executable], [tensor]}],   # rows of one shape each, with a program for each batch size
 //!   update: executable | nil,     # an optimizer as a program: params ++ gradients ++ state -> params ++ state
 //!   optimizer_state: {count, slots} | nil   # from train_optimizer_state; nil starts afresh; of an update program {0, [state]}
 //!   means: means | nil,           # of a :pause event: the first epoch goes on behind it; a run that is fed gets what follows

@@ -199,7 +199,8 @@ defmodule ExBurn.Training.FitTest do
     end
 
     want = Enum.reduce(batches, parameters(model), step)
-    trained = Training.fit(model, batches, epochs: 1, verbose: false)
+    opts = [epochs: 1, validation_data: batches] ++ @quiet
+    {trained, [entry]} = Training.fit_with_progress(model, batches, opts)
     assert_relative(parameters(trained), want, 1.0e-5)
 
     counted =
@@ -208,6 +209,7 @@ defmodule ExBurn.Training.FitTest do
           do: Nx.to_number(squares.(want, batch))
 
     assert_in_delta Training.evaluate(trained, batches).loss, Enum.sum(counted) / 8, 1.0e-5
+    assert_in_delta entry.val_loss, Enum.sum(counted) / 8, 1.0e-5
     {x, _y} = hd(batches)
     assert {:error, _} = ExBurn.predict(trained, x)
     assert Nx.shape(ExBurn.predict!({axon, ExBurn.parameters(trained)}, x)) == {2, 1}
@@ -229,10 +231,16 @@ defmodule ExBurn.Training.FitTest do
           do: Training.fit_with_progress(model, {x, y}, [validation_data: data] ++ opts)
 
     assert got == want
+    weighted = [{x, y}, {x, y, Nx.broadcast(1.0, {50})}]
+
+    [{_, [first | _]}, {_, [same | _]}] =
+      for data <- [{x, y}, weighted],
+          do: Training.fit_with_progress(model, {x, y}, [validation_data: data] ++ opts)
+
+    assert_in_delta same.val_loss, first.val_loss, 1.0e-5
 
     for {data, text} <- [
           {[], "validation_data has no batches"},
-          {[{x, y}, {x, y, Nx.broadcast(1.0, {50})}], "differ in more than their rows"},
           {[3], "data must be {x, y}"}
         ] do
       error =

@@ -66,10 +66,13 @@ defmodule ExBurn.Training.GradientTest do
       y = Nx.complex(GradientCases.random({4, 2}, 7), GradientCases.random({4, 2}, 8))
       data = {GradientCases.random({4, 5, 2}, 9), y}
 
-      for loss <- [&fixed_complex/2, &fixed_fft/2, &custom_fft/2] do
+      losses =
+        [&fixed_complex/2, &fixed_fft/2, &custom_fft/2] ++ [&fixed_in_branch/2, &fixed_in_loop/2]
+
+      for loss <- losses ++ [&fixed_beside/2, &chosen_by_fft/2] do
         model = Model.compile(axon, loss: loss, seed: 5)
         got = Training.compute_gradients(model, data, unquote(options))
-        assert_relative(got, gradients(model, data, loss), 1.0e-5)
+        assert_relative(got, gradients(model, data, loss), 1.0e-5, [inspect(loss)])
       end
     end
   end
@@ -89,6 +92,31 @@ defmodule ExBurn.Training.GradientTest do
     there = Nx.real(Nx.ifft(Nx.fft(p)))
     same = Nx.Defn.Kernel.custom_grad(there, [p], fn g -> [Nx.multiply(g, Nx.real(y))] end)
     Nx.sum(Nx.multiply(same, same))
+  end
+
+  defn fixed_in_branch(y, p) do
+    if Nx.sum(Nx.real(y)) > 0,
+      do: Nx.sum(p * stop_grad(Nx.abs(Nx.fft(p)))),
+      else: Nx.sum(Nx.sin(p) * stop_grad(Nx.abs(Nx.fft(p))))
+  end
+
+  defn fixed_in_loop(y, p) do
+    {_, last, _} =
+      while {i = 0, p, y}, i < 3 do
+        {i + 1, Nx.sin(p) + stop_grad(Nx.abs(Nx.fft(p)) * Nx.real(y)), y}
+      end
+
+    Nx.sum(last * last)
+  end
+
+  # Of two results of a branch one leads to the loss.
+  defn fixed_beside(y, p) do
+    {a, b} = if Nx.sum(Nx.real(y)) > 0, do: {Nx.sin(p), Nx.exp(p)}, else: {Nx.cos(p), p}
+    Nx.sum(a * stop_grad(Nx.abs(Nx.fft(b))))
+  end
+
+  defn chosen_by_fft(_y, p) do
+    Nx.sum(if Nx.sum(Nx.abs(Nx.fft(p))) > 0.1, do: Nx.sin(p), else: Nx.exp(p))
   end
 
   # Nx 0.13 counts some of what the branch and the product share twice, so the expected gradient is that of the branch alone.

@@ -19,7 +19,7 @@ mod products;
 mod pullback;
 mod shapes;
 
-pub(crate) use active::cut_off;
+pub(crate) use active::{cut_off, dependent, steady};
 pub(crate) use builder::Builder;
 
 use crate::program::{Instruction, Op, Program};
@@ -37,7 +37,7 @@ pub(crate) fn differentiate(program: &Program, params: usize) -> Option<Program>
         return None;
     }
     let inputs: Vec<bool> = (0..program.inputs.len()).map(|id| id < params).collect();
-    let is_active = active(program, &inputs, &[loss])?;
+    let is_active = active(program, &inputs, &is_first(program))?;
     let mut builder = Builder::new(&program.inputs);
     let forward = Forward::of(&mut builder, program, (0..inputs.len()).collect(), &is_active, &[]);
     let outputs: Vec<usize> = program.outputs.iter().map(|&id| forward.ids[id]).collect();
@@ -47,6 +47,11 @@ pub(crate) fn differentiate(program: &Program, params: usize) -> Option<Program>
     backward.run()?;
     let gradients: Vec<usize> = (0..params).map(|param| backward.gradient(param)).collect();
     Some(backward.builder.finish([outputs, gradients].concat()))
+}
+
+/// For each output of a program whether it is the first.
+pub(crate) fn is_first(program: &Program) -> Vec<bool> {
+    (0..program.outputs.len()).map(|number| number == 0).collect()
 }
 
 /// One operation among the values of a builder, the gradient `g` of its result `y`, and the operands whose gradients are asked

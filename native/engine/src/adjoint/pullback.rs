@@ -26,7 +26,8 @@ impl Pullback<'_> {
     /// A program that takes the inputs, what is known, the gradients of the results, and the sums. It answers the gradient of
     /// each active input. `None` where an operation has no rule.
     pub(super) fn program(&self) -> Option<Program> {
-        let is_active = active(self.program, self.active, &self.program.outputs)?;
+        let outputs: Vec<bool> = (0..self.program.outputs.len()).map(|number| self.results.contains(&number)).collect();
+        let is_active = active(self.program, self.active, &outputs)?;
         let types = self.inputs();
         let own = self.program.inputs.len();
         let mut builder = Builder::new(&types);

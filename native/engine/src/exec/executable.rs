@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::adjoint::{cut_off, differentiate};
+use crate::adjoint::{cut_off, differentiate, is_first};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::held::Held;
@@ -112,7 +112,7 @@ impl Executable {
     pub(crate) fn followed(&self) -> &Executable {
         let make = || {
             let (program, disabled) = &*self.source;
-            let program = cut_off(program, program.outputs.get(..1)?)?;
+            let program = cut_off(program, &is_first(program))?;
             Self::optimised(&program, self.captures.values().to_vec(), disabled).ok().map(Arc::new)
         };
         self.followed.get_or_init(make).as_deref().unwrap_or(self)

@@ -142,8 +142,8 @@ impl Frame {
     /// The next instruction is a loop: whether it goes on from `state`. Values go to `memory`, which is empty.
     pub(super) fn condition(&self, state: Vec<Value>, captures: Vec<Value>, mut memory: Values) -> Result<Frame> {
         let plan = self.nested(0)?;
-        extend(&mut memory, &state, &plan);
-        extend(&mut memory, &captures, &plan);
+        extend(&mut memory, &state, &plan, Value::untracked);
+        extend(&mut memory, &captures, &plan, Value::untracked);
         Ok(Frame::over(plan, memory, Role::Condition { state, captures }))
     }
 
@@ -151,7 +151,7 @@ impl Frame {
     pub(super) fn body(&self, state: Vec<Value>, captures: Vec<Value>, mut memory: Values) -> Result<Frame> {
         let plan = self.nested(1)?;
         memory.extend(state.into_iter().map(Some));
-        extend(&mut memory, &captures, &plan);
+        extend(&mut memory, &captures, &plan, Value::clone);
         Ok(Frame::over(plan, memory, Role::Body { captures }))
     }
 
@@ -160,7 +160,8 @@ impl Frame {
         if number == self.predicates() {
             return self.branch(number, operands);
         }
-        Ok(Frame::new(self.nested(number)?, operands.clone(), Role::Predicate { number, operands }))
+        let plain = operands.iter().map(Value::untracked).collect();
+        Ok(Frame::new(self.nested(number)?, plain, Role::Predicate { number, operands }))
     }
 
     /// The next instruction has branches: branch `number`.
@@ -180,9 +181,9 @@ impl Frame {
     }
 }
 
-/// Adds the next inputs of `plan`, those that it reads.
-fn extend(values: &mut Values, inputs: &[Value], plan: &Plan) {
+/// Adds the next inputs of `plan`, those that it reads, by `take`.
+fn extend(values: &mut Values, inputs: &[Value], plan: &Plan, take: impl Fn(&Value) -> Value) {
     let first = values.len();
-    let read = |(i, value): (usize, &Value)| plan.reads_input(first + i).then(|| value.clone());
+    let read = |(i, value): (usize, &Value)| plan.reads_input(first + i).then(|| take(value));
     values.extend(inputs.iter().enumerate().map(read));
 }

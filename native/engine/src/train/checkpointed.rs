@@ -10,11 +10,12 @@ use serde::Deserialize;
 use super::cuts::{balanced, every, last_reads};
 use super::gradient::{Pass, expect_parameters, expect_type, is_tracked, scalar_loss, track};
 use super::looped::{Loop, Trace, add};
+use crate::adjoint::dependent;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::{Executable, Plan, replay};
 use crate::ops::seeded;
-use crate::program::{Instruction, Op, Program};
+use crate::program::{Instruction, Program};
 use crate::types::TensorType;
 use crate::value::Value;
 
@@ -203,7 +204,7 @@ impl Run<'_> {
 /// The program cut at `ends` and around loops.
 fn parts(program: &Program, params: usize, ends: &[usize]) -> Result<Vec<Part>> {
     let inputs = (0..program.inputs.len()).map(|id| id < params).collect::<Vec<_>>();
-    let (varied, last) = (varied(program, &inputs), last_reads(program));
+    let (varied, last) = (dependent(program, &inputs), last_reads(program));
     let (mut parts, mut first, mut start) = (vec![], program.inputs.len(), 0);
     let mut next = first;
     for (number, instruction) in program.instructions.iter().enumerate() {
@@ -258,14 +259,4 @@ fn reads(instructions: &[Instruction], first: usize) -> Vec<usize> {
     reads.sort_unstable();
     reads.dedup();
     reads
-}
-
-/// For each value whether it may depend, in a way that has a gradient, on one of those inputs that `inputs` names.
-pub(super) fn varied(program: &Program, inputs: &[bool]) -> Vec<bool> {
-    let mut varied = inputs.to_vec();
-    for instruction in &program.instructions {
-        let reads = instruction.op != Op::StopGrad && instruction.inputs.iter().any(|&id| varied[id]);
-        varied.extend(instruction.outputs.iter().map(|ty| reads && ty.dtype.is_float()));
-    }
-    varied
 }

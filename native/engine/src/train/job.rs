@@ -103,16 +103,14 @@ impl Default for Config {
 pub struct Job {
     /// Step programs; none when batches are fed.
     pub steps: Vec<Arc<Executable>>,
-    /// Evaluation programs; none without validation rows.
-    pub evaluations: Vec<Arc<Executable>>,
     /// Parameters, which are float tensors.
     pub params: Vec<Value>,
     /// States.
     pub states: Vec<Value>,
     /// Rows to train on, along the first axis; `None` when batches are fed.
     pub data: Option<Vec<Value>>,
-    /// Rows to validate on.
-    pub validation: Option<Vec<Value>>,
+    /// What to validate on.
+    pub validation: Vec<Validation>,
     /// The optimizer as a program, see [`Optimizer::program`].
     pub update: Option<Arc<Executable>>,
     /// The optimizer's memory from an earlier run, or the one that an update program starts from.
@@ -123,6 +121,15 @@ pub struct Job {
     pub rates: Vec<f64>,
     /// What losses are multiplied by.
     pub loss_scale: Option<LossScale>,
+}
+
+/// Rows of one shape to validate on.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    /// Evaluation programs.
+    pub programs: Vec<Arc<Executable>>,
+    /// Tensors whose first axis is the rows.
+    pub rows: Vec<Value>,
 }
 
 /// Types of the parameters and the states, which every program takes first.
@@ -149,7 +156,7 @@ pub(super) struct Checked {
     pub(super) signature: Signature,
     pub(super) model: Model,
     pub(super) data: Option<Rows>,
-    pub(super) validation: Option<Rows>,
+    pub(super) validation: Vec<Rows>,
     pub(super) means: Option<Means>,
     pub(super) rates: Vec<f64>,
 }
@@ -198,12 +205,13 @@ impl Job {
             gradients: config.gradients,
             weighted: config.weighted,
         };
-        let rows = |name, tensors: Option<Vec<Value>>, programs: &[_], answers: &[_]| match tensors {
-            Some(tensors) => signature.rows(name, tensors, programs, config.batch_size, answers).map(Some),
-            None => Ok(None),
+        let rows = |name, tensors, programs: &[_], answers: &[_]| {
+            signature.rows(name, tensors, programs, config.batch_size, answers)
         };
-        let data = rows("data", self.data, &self.steps, &signature.step_answers())?;
-        let validation = rows("validation data", self.validation, &self.evaluations, &[])?;
+        let answers = signature.step_answers();
+        let data = self.data.map(|tensors| rows("data", tensors, &self.steps, &answers)).transpose()?;
+        let validation = |part: Validation| rows("validation data", part.rows, &part.programs, &[]);
+        let validation = self.validation.into_iter().map(validation).collect::<Result<_>>()?;
         let optimizer = optimizer(config.optimizer, self.update, &params, self.optimizer_state)?;
         let model = Model::new(params, states, optimizer, config.clip(), config.accumulate, device)?;
         let model = model.scaled(self.loss_scale)?;

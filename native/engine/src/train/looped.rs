@@ -5,8 +5,9 @@ use burn_backend::AutodiffBackend;
 use burn_backend::ops::FloatTensorOps;
 use burn_dispatch::Dispatch;
 
-use super::checkpointed::{Run, varied};
+use super::checkpointed::Run;
 use super::gradient::{is_tracked, track};
+use crate::adjoint::steady;
 use crate::device::Device;
 use crate::error::Result;
 use crate::exec::{Plan, check_stopped, replay};
@@ -40,7 +41,7 @@ impl Loop {
         let Op::While(op) = &instruction.op else { return Ok(None) };
         let reads = instruction.inputs.clone();
         let states = instruction.outputs.len();
-        let varied = in_any_iteration(&op.body, reads.iter().map(|&id| of_parameters[id]).collect(), states);
+        let varied = steady(op, &reads.iter().map(|&id| of_parameters[id]).collect::<Vec<_>>(), states);
         if !varied[..states].contains(&true) {
             return Ok(None);
         }
@@ -176,18 +177,6 @@ pub(super) fn add(sum: &mut Option<Value>, part: Option<Value>) {
         }
         (sum, part) => sum.or(part),
     };
-}
-
-/// Which inputs of a loop's body depend on a parameter, in the first iteration or in a later one.
-fn in_any_iteration(body: &Program, mut inputs: Vec<bool>, states: usize) -> Vec<bool> {
-    loop {
-        let all = varied(body, &inputs);
-        let new = (0..states).filter(|&part| all[body.outputs[part]] && !inputs[part]).collect::<Vec<_>>();
-        if new.is_empty() {
-            return inputs;
-        }
-        new.into_iter().for_each(|part| inputs[part] = true);
-    }
 }
 
 /// Whether all that happens to a part of the state is that a slice of it is replaced.

@@ -26,7 +26,7 @@ pub use control::{Answer, Failure};
 pub use data::order;
 pub use event::{Ending, EpochReport, Event, Observer, Progress};
 pub use gradient::{Pass, answered, gradients};
-pub use job::{Config, Gradients, Job};
+pub use job::{Config, Gradients, Job, Validation};
 pub use means::Means;
 pub use optimizer::{
     Adagrad, Adam, Adamw, Clip, Lamb, Lion, Muon, Optimizer, OptimizerState, Prepare, Rmsprop, Rule, Sgd,

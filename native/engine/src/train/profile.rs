@@ -18,7 +18,7 @@ use crate::value::Value;
 ///
 /// As [`Session::start`](super::Session::start).
 pub fn profile(executable: &Arc<Executable>, batch: Vec<Value>, config: Config, job: Job) -> Result<[Duration; 3]> {
-    let job = Job { data: None, validation: None, steps: vec![], evaluations: vec![], ..job };
+    let job = Job { data: None, validation: vec![], steps: vec![], ..job };
     let mut model = job.check(config)?.model;
     let params = model.params.len();
     let device = model.device().clone();

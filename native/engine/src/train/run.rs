@@ -23,7 +23,7 @@ pub(super) struct Run<O> {
     pub(super) model: Arc<Mutex<Model>>,
     pub(super) control: Arc<Control>,
     pub(super) data: Option<Rows>,
-    pub(super) validation: Option<Rows>,
+    pub(super) validation: Vec<Rows>,
     /// Where in the first epoch a resumed run goes on.
     pub(super) means: Option<Means>,
     /// Learning rates of the optimizer's steps, if they depend on these.
@@ -71,17 +71,14 @@ impl<O: Observer> Run<O> {
     fn epoch(&mut self, epoch: usize) -> Result<Option<EpochReport>> {
         let started = Instant::now();
         let Some(means) = self.steps(epoch, started)? else { return Ok(None) };
-        let validation = match self.validation.as_ref().map(|rows| self.evaluate(rows)).transpose()? {
-            Some(None) => return Ok(None),
-            means => means.flatten().map(|means| means.split()),
-        };
+        let Some(validation) = self.validate()? else { return Ok(None) };
         let (loss, metrics) = means.split();
         let updates = self.updates();
         Ok(Some(EpochReport {
             epoch,
             loss,
             metrics,
-            validation,
+            validation: (!self.validation.is_empty()).then(|| validation.split()),
             learning_rate: self.rate_of(updates.saturating_sub(1)),
             updates,
             seconds: started.elapsed().as_secs_f64(),
@@ -138,20 +135,27 @@ impl<O: Observer> Run<O> {
     }
 
     /// Means over the validation rows; `None` when stopped.
-    fn evaluate(&self, rows: &Rows) -> Result<Option<Means>> {
+    fn validate(&self) -> Result<Option<Means>> {
         let mut means = Means::default();
-        for batch in order(rows.dataset.rows(), None, 0).chunks(self.config.batch_size) {
-            if self.control.stopped() {
-                return Ok(None);
+        for part in &self.validation {
+            for batch in order(part.dataset.rows(), None, 0).chunks(self.config.batch_size) {
+                if self.control.stopped() {
+                    return Ok(None);
+                }
+                self.evaluate(part.batch(batch)?, &mut means)?;
             }
-            let Batch { executable, tensors, rows } = rows.batch(batch)?;
-            let inputs = self.inputs(tensors)?;
-            let device = self.model.lock().device().clone();
-            let (mut scalars, _) = Seen::start(executable.run(inputs, &device)?, &[])?.wait(&[])?;
-            let weight = self.weight(&mut scalars, rows);
-            means.add(rows, weight, &scalars)?;
         }
         Ok(Some(means))
+    }
+
+    /// Adds the scalars of a batch to `means`.
+    fn evaluate(&self, batch: Batch, means: &mut Means) -> Result<()> {
+        let Batch { executable, tensors, rows } = batch;
+        let inputs = self.inputs(tensors)?;
+        let device = self.model.lock().device().clone();
+        let (mut scalars, _) = Seen::start(executable.run(inputs, &device)?, &[])?.wait(&[])?;
+        let weight = self.weight(&mut scalars, rows);
+        means.add(rows, weight, &scalars)
     }
 
     /// Those of an epoch behind the first `done`.

@@ -2,7 +2,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Weak};
 
 use ex_burn_engine::exec::Executable;
-use ex_burn_engine::train::{Answer, Config, Ending, Event, Job, Session};
+use ex_burn_engine::train::{Answer, Config, Ending, Event, Job, Session, Validation};
 use ex_burn_engine::{Error, Type};
 
 use crate::linear::{Linear, config, elements, program, start};
@@ -146,7 +146,8 @@ fn a_dropped_handle_ends_the_thread_and_gives_all_memory_back() {
     let rows: Vec<i64> = (0..ROWS as i64).collect();
     let (steps, evaluations) = (vec![program(Type::F64, 4, true)], vec![program(Type::F64, 4, false)]);
     let programs: [Weak<Executable>; 2] = [Arc::downgrade(&steps[0]), Arc::downgrade(&evaluations[0])];
-    let job = Job { steps, evaluations, validation: Some(linear.batch(Type::F64, &rows)), ..linear.job(&[]) };
+    let validation = vec![Validation { programs: evaluations, rows: linear.batch(Type::F64, &rows) }];
+    let job = Job { steps, validation, ..linear.job(&[]) };
     let held = [job.params.clone(), job.data.clone().expect("in memory")].concat();
     let (session, events) = start(config(4, 1000), job);
     assert!(matches!(events.recv(), Ok(Event::Epoch(_))));

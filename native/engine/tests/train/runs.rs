@@ -1,5 +1,7 @@
 use ex_burn_engine::program::{Binary, Op, Unary};
-use ex_burn_engine::train::{Adam, Answer, Config, Ending, EpochReport, Event, Job, Progress, Rule, Session, order};
+use ex_burn_engine::train::{
+    Adam, Answer, Config, Ending, EpochReport, Event, Job, Progress, Rule, Session, Validation, order,
+};
 use ex_burn_engine::{Error, TensorType, Type};
 
 use crate::linear::{Builder, Linear, assert_close, config, elements, program, start, sum, tensor};
@@ -89,8 +91,10 @@ fn validates_after_each_epoch_with_the_parameters_of_its_end() {
     let config = Config { shuffle: false, ..config(4, 3) };
     let rows: Vec<i64> = (8..15).collect();
     let job = Job {
-        evaluations: vec![program(Type::F64, 3, false), program(Type::F64, 4, false)],
-        validation: Some(unseen.batch(Type::F64, &rows)),
+        validation: vec![Validation {
+            programs: vec![program(Type::F64, 3, false), program(Type::F64, 4, false)],
+            rows: unseen.batch(Type::F64, &rows),
+        }],
         ..linear.job(&[4])
     };
     for report in run(config, job, go_on).reports {

@@ -1,4 +1,4 @@
-use ex_burn_engine::train::{Config, Job, Session};
+use ex_burn_engine::train::{Config, Job, Session, Validation};
 use ex_burn_engine::{Error, Type};
 
 use crate::linear::{Linear, config, program, tensor};
@@ -40,7 +40,8 @@ fn says_what_is_wrong_with_the_data() {
     for (data, text) in cases {
         refused(config(4, 1), Job { data: Some(data), ..good() }, text);
     }
-    let validation = Some(Linear::new(2).batch(Type::F64, &[0, 1]));
+    let rows = Linear::new(2).batch(Type::F64, &[0, 1]);
+    let validation = vec![Validation { programs: vec![], rows }];
     refused(config(4, 1), Job { validation, ..good() }, "no program for batches of 2 of the validation data");
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ex_burn_engine::train::{Ending, EpochReport, Event, Job, LossScale, Means, OptimizerState, Progress};
+use ex_burn_engine::train::{Ending, EpochReport, Event, Job, LossScale, Means, OptimizerState, Progress, Validation};
 use ex_burn_engine::{Result, Value, exec};
 use rustler::{Encoder, Env, NifMap, NifTaggedEnum, NifUnitEnum, ResourceArc, Term};
 
@@ -18,11 +18,10 @@ rustler::atoms! { infinity, nan, neg_infinity }
 #[rustler(decode)]
 pub(super) struct JobTerm {
     steps: List<ResourceArc<Executable>>,
-    evaluations: List<ResourceArc<Executable>>,
     params: Tensors,
     states: Tensors,
     data: Option<Tensors>,
-    validation: Option<Tensors>,
+    validation: List<(List<ResourceArc<Executable>>, Tensors)>,
     update: Option<ResourceArc<Executable>>,
     optimizer_state: Option<(u64, List<Tensors>)>,
     means: Option<MeansTerm>,
@@ -56,18 +55,19 @@ impl From<Means> for MeansTerm {
 
 impl JobTerm {
     pub(super) fn job(self) -> Result<Job> {
-        let some = |tensors: Option<Tensors>| tensors.map(|tensors| values(OP, &tensors)).transpose();
+        let validation = |(programs, rows): &(List<_>, Tensors)| {
+            Ok(Validation { programs: executables(programs), rows: values(OP, rows)? })
+        };
         let state = |(count, slots): (u64, List<Tensors>)| {
             let slots = slots.iter().map(|slot| values(OP, slot)).collect::<Result<Vec<Vec<Value>>>>()?;
             Ok(OptimizerState { count, slots })
         };
         Ok(Job {
             steps: executables(&self.steps),
-            evaluations: executables(&self.evaluations),
             params: values(OP, &self.params)?,
             states: values(OP, &self.states)?,
-            data: some(self.data)?,
-            validation: some(self.validation)?,
+            data: self.data.map(|tensors| values(OP, &tensors)).transpose()?,
+            validation: self.validation.iter().map(validation).collect::<Result<_>>()?,
             update: self.update.map(|program| program.0.clone()),
             optimizer_state: self.optimizer_state.map(state).transpose()?,
             means: self.means.map(Means::from),

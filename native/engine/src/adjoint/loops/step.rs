@@ -44,9 +44,9 @@ impl Step {
     pub(super) fn of(attrs: &While, counter: &Counter, active: &[bool], states: usize) -> Option<Self> {
         let body = &attrs.body;
         let inputs = body.inputs.len();
-        let active = steady(attrs, active, states)?;
+        let active = steady(attrs, active, states);
         let stays: Vec<bool> = (0..inputs).map(|id| is_invariant(body, id, states)).collect();
-        let known = worth_keeping(body, &stays, &active_values(body, &active, &body.outputs)?);
+        let known = worth_keeping(body, &stays, &active_values(body, &active, &vec![true; states])?);
         let with = |same: bool| (0..inputs).filter(|&id| active[id] && stays[id] == same).collect::<Vec<_>>();
         let (changing, same) = (with(false), with(true));
         let pullback = Pullback { program: body, active: &active, results: &changing, sums: &same, known: &known };

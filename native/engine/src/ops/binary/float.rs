@@ -28,9 +28,11 @@ fn apply(op: Binary, left: Value, right: Value) -> Result<Value> {
     cast(result?, dtype)
 }
 
-/// The loop over the function `op` of operands of the float type `dtype`, which it may take and answer in a wider one.
-pub(super) fn kernel(op: Binary, dtype: Type) -> Option<Kernel> {
-    for_float!(computed_in(op, dtype), T => Ok(of::<T>(op)?.kernel())).ok()
+/// The loop over the function `op` of operands of these types, computed in the float type `dtype`. It may take and answer a
+/// wider one, unless an operand loses digits on its way to `dtype`.
+pub(super) fn kernel(op: Binary, operands: [Type; 2], dtype: Type) -> Option<Kernel> {
+    let own = if operands == [dtype; 2] { computed_in(op, dtype) } else { dtype };
+    for_float!(own, T => Ok(of::<T>(op)?.kernel())).ok()
 }
 
 /// Long functions become vectors where a loop does nothing else.

@@ -45,7 +45,7 @@ pub(super) fn kernel(op: Binary, left: Type, right: Type, out: Type) -> Option<K
         return predicate::kernel(op, left, right);
     }
     match out.is_float() {
-        true => float::kernel(op, merge(merge(left, right), out)),
+        true => float::kernel(op, [left, right], merge(merge(left, right), out)),
         false if left.is_int() && right.is_int() => int::kernel(op, left, right, out),
         false => None,
     }
