@@ -26,6 +26,7 @@ mod nest;
 mod number;
 mod prefix;
 mod product;
+mod put;
 mod quotient;
 mod scan;
 pub(crate) mod single;
@@ -55,6 +56,7 @@ pub(crate) use map::{any, combine, map, zip};
 pub(crate) use number::{
     Cell, Float, Int, Number, Total, for_cell, for_complex, for_float, for_int, for_number, for_types,
 };
+pub(crate) use put::put;
 pub(crate) use quotient::{Divisor, divide_all};
 pub(crate) use scan::{Pair, scan, scan_gradient};
 pub(crate) use sort::{argsort, sort};

@@ -1,9 +1,10 @@
 //! A program made ready to run many times.
 
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 use crate::cpu::tape::Tape;
-use crate::device::Device;
+use crate::device::{Device, threads};
 use crate::error::{Error, Result};
 use crate::exec::bound::Bound;
 use crate::exec::held::Held;
@@ -241,8 +242,15 @@ fn prepared(instruction: &Instruction, keeps: bool) -> (Vec<Plan>, Option<Tape>)
         return (programs.map(|program| Plan::checked(program, false, usize::MAX)).collect(), tape);
     }
     let captures = if let Op::While(_) = &instruction.op { instruction.outputs.len() } else { usize::MAX };
-    let nested = instruction.op.nested().into_iter();
-    let nested = nested.map(|nested| Plan::checked(nested.clone(), keeps, captures)).collect();
+    let plan = |nested: &Program| Plan::checked(nested.clone(), keeps, captures);
+    let nested = match &instruction.op {
+        // Cores that ran one plan would wait for each other wherever they count who holds it.
+        Op::Rows(attrs) => {
+            let blocks = repeat_n(&attrs.block, attrs.blocks.min(threads()));
+            [&attrs.whole].into_iter().chain(blocks).map(plan).collect()
+        }
+        op => op.nested().into_iter().map(plan).collect(),
+    };
     let tape = if let Op::Fused(attrs) = &instruction.op { fused::compile(attrs) } else { None };
     (nested, tape)
 }

@@ -7,26 +7,29 @@ use burn_backend::Slice;
 
 use crate::cpu::apart;
 use crate::error::Result;
-use crate::exec::{stop_flag, stoppable};
+use crate::exec::{Plan, stop_flag, stoppable};
 use crate::ops::Call;
 use crate::program::{Op, Program, Rows};
 use crate::value::Value;
 
 /// By blocks on plain tensors in the CPU's memory, elsewhere all rows at once.
 pub(super) fn run(attrs: &Rows, call: Call<'_>) -> Result<Vec<Value>> {
-    let [whole, block] = call.nested else { return Err(call.invalid("has not two programs")) };
-    if attrs.blocks == 0 || call.inputs.iter().any(|input| input.flex().is_none()) {
+    let [whole, plans @ ..] = call.nested else { return Err(call.invalid("has no programs")) };
+    if plans.is_empty() || call.inputs.iter().any(|input| input.flex().is_none()) {
         return whole.run(call.inputs, call.device);
     }
     let stop = stop_flag();
     let operands = ordered(&attrs.block, call.inputs);
-    let parts = (0..attrs.blocks).map(|number| part(attrs, &operands, number));
-    let mut blocks: Vec<Block> = parts.map(|operands| Block { operands, results: Ok(vec![]) }).collect();
+    let block = |number| {
+        let plan = &plans[number % plans.len()];
+        Block { plan, operands: part(attrs, &operands, number), results: Ok(vec![]) }
+    };
+    let mut blocks: Vec<Block<'_>> = (0..attrs.blocks).map(block).collect();
     let device = call.device;
     drop(operands);
-    apart(&mut blocks, &|_, work| {
-        let operands = std::mem::take(&mut work.operands);
-        work.results = stopping(stop.as_ref(), || block.run(operands, device));
+    apart(&mut blocks, &|_, block| {
+        let operands = std::mem::take(&mut block.operands);
+        block.results = stopping(stop.as_ref(), || block.plan.run(operands, device));
     });
     let results = blocks.into_iter().map(|block| block.results).collect::<Result<Vec<_>>>()?;
     Ok(joined(attrs, results))
@@ -54,8 +57,9 @@ fn in_rows(matrix: Value, contract: usize) -> Value {
     if is_ordered { matrix } else { matrix.permute(&order).contiguous().permute(&order) }
 }
 
-/// What goes into a block, and what came out.
-struct Block {
+/// What runs for a block, what goes in, and what came out.
+struct Block<'a> {
+    plan: &'a Plan,
     operands: Vec<Value>,
     results: Result<Vec<Value>>,
 }
@@ -71,7 +75,7 @@ fn stopping<T>(stop: Option<&Arc<AtomicBool>>, body: impl FnOnce() -> T) -> T {
 /// The operands of a block.
 fn part(attrs: &Rows, operands: &[Value], number: usize) -> Vec<Value> {
     let cut = |(value, axis): (&Value, &Option<usize>)| {
-        let Some(axis) = *axis else { return value.clone() };
+        let Some(axis) = *axis else { return value.apart() };
         let mut slices: Vec<Slice> = value.shape().into_iter().map(|length| Slice::from(0..length)).collect();
         let length = value.shape()[axis] / attrs.blocks;
         slices[axis] = Slice::from(number * length..(number + 1) * length);

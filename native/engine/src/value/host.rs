@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use burn_backend::Slice;
 use burn_dispatch::{BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
-use burn_flex::FlexTensor;
+use burn_flex::{FlexTensor, Layout};
 
 use super::{Memory, Value};
 use crate::cpu;
@@ -40,6 +40,14 @@ impl Value {
     pub(crate) fn is_alone(&self) -> bool {
         self.burn().is_some_and(|handle| Arc::strong_count(handle) == 1)
             && self.flex().is_some_and(FlexTensor::is_unique)
+    }
+
+    /// The same memory with a handle of its own: another core counts its holders without waiting for those of this one.
+    pub(crate) fn apart(&self) -> Self {
+        match self.burn() {
+            Some(handle) => Self { dtype: self.dtype, memory: Memory::Burn(Arc::new(DispatchTensor::clone(handle))) },
+            None => self.clone(),
+        }
     }
 
     fn burn(&self) -> Option<&Arc<DispatchTensor>> {
@@ -122,6 +130,20 @@ impl Value {
         let kind = DispatchTensorKind::Flex(tensor);
         let tensor = DispatchTensor { kind, autodiff: DispatchAutodiffContext::Disabled };
         Self { dtype, memory: Memory::Burn(Arc::new(tensor)) }
+    }
+
+    /// The same memory, which is plain and of the CPU, seen in another layout: nothing is copied.
+    pub(super) fn laid(mut self, layout: Layout) -> Self {
+        let is_alone = self.burn().is_some_and(|handle| Arc::strong_count(handle) == 1);
+        let seen = |tensor: &FlexTensor, layout| FlexTensor::from_arc(tensor.data_arc(), layout, tensor.dtype());
+        if is_alone && let Some(tensor) = self.flex_mut() {
+            *tensor = seen(tensor, layout);
+            return self;
+        }
+        match self.flex() {
+            Some(tensor) => Self::from_flex(self.dtype, seen(tensor, layout)),
+            None => self,
+        }
     }
 
     /// One element as a real number, for scalars that steer the host.

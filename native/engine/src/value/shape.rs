@@ -38,7 +38,10 @@ impl Value {
             return self;
         }
         let shape = stored_shape(self.dtype, shape);
-        if self.flex().is_some_and(|tensor| tensor.layout().reshape(shape.clone()).is_none()) {
+        if let Some(tensor) = self.flex() {
+            if let Some(layout) = tensor.layout().reshape(shape.clone()) {
+                return self.laid(layout);
+            }
             self = self.contiguous();
         }
         by_class!(self, |t| Dispatch::float_reshape(t, shape), |t| Dispatch::int_reshape(t, shape))
@@ -48,6 +51,10 @@ impl Value {
     pub fn permute(self, axes: &[usize]) -> Self {
         let parts = self.dtype.is_complex().then_some(axes.len());
         let axes: Vec<usize> = axes.iter().copied().chain(parts).collect();
+        if let Some(tensor) = self.flex() {
+            let layout = tensor.layout().permute(&axes);
+            return self.laid(layout);
+        }
         by_class!(self, |t| Dispatch::float_permute(t, &axes), |t| Dispatch::int_permute(t, &axes))
     }
 
@@ -68,6 +75,10 @@ impl Value {
     /// The ranges `slices`, one for each axis.
     pub fn slice(self, slices: &[Slice]) -> Self {
         let slices = self.stored_slices(slices);
+        if let Some(tensor) = self.flex() {
+            let (layout, _) = tensor.layout().slice(&slices);
+            return self.laid(layout);
+        }
         by_class!(self, |t| Dispatch::float_slice(t, &slices), |t| Dispatch::int_slice(t, &slices))
     }
 

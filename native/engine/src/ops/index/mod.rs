@@ -6,6 +6,7 @@ mod positions;
 pub(super) use gather::{gather, indexed_add, indexed_put, take, take_along_axis};
 pub(super) use positions::places;
 
+use crate::cpu;
 use crate::error::Result;
 use crate::ops::shape::range;
 use crate::ops::{Call, cast, check};
@@ -51,9 +52,14 @@ pub(super) fn put_slice(mut call: Call<'_>) -> Result<Value> {
     if part.is_empty() {
         return Ok(value);
     }
+    // Burn copies on one core what others hold too.
+    let mut value = value.into_own();
+    if cpu::put(&mut value, &part, &starts) {
+        return Ok(value);
+    }
     let ranges: Vec<_> = starts.iter().zip(&lengths).map(|(&start, &length)| range(start, start + length, 1)).collect();
-    // Burn copies element by element what is not in order, and on one core what others hold too.
-    Ok(value.into_own().slice_assign(&ranges, part.contiguous()))
+    // Burn copies element by element what is not in order.
+    Ok(value.slice_assign(&ranges, part.contiguous()))
 }
 
 fn cut(call: &Call<'_>, value: Value, starts: &[usize], lengths: &[usize], strides: &[usize]) -> Result<Value> {
