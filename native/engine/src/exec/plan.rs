@@ -11,7 +11,7 @@ use crate::exec::held::Held;
 use crate::exec::serial::Serial;
 use crate::exec::{Machine, Outcome, host};
 use crate::ops::fused;
-use crate::program::{Instruction, Op, Program};
+use crate::program::{Instruction, Op, Program, Rows};
 use crate::value::Value;
 
 /// A checked program with the last use of each value, so that memory is given back or reused as soon as it can be. Cloning
@@ -234,6 +234,22 @@ impl Step {
     }
 }
 
+/// Instructions of a program of rows that all cores have in plans of their own: of a longer one its work is nearly all.
+const COPIED: usize = 4096;
+
+/// How many plans there are of a program that runs on several cores: they wait for each other wherever they count who holds
+/// what a plan holds.
+fn copies(attrs: &Rows) -> usize {
+    let most = COPIED / instructions(&attrs.block).max(1);
+    attrs.blocks.min(threads()).min(most.max(1))
+}
+
+/// How many instructions a program has, with those inside of others.
+fn instructions(program: &Program) -> usize {
+    let inside = program.instructions.iter().flat_map(|instruction| instruction.op.nested());
+    program.instructions.len() + inside.map(instructions).sum::<usize>()
+}
+
 /// Prepared forms of the programs inside an instruction, and its loop.
 fn prepared(instruction: &Instruction, keeps: bool) -> (Vec<Plan>, Option<Tape>) {
     if let Some(Serial { step, looped }) = Serial::new(instruction) {
@@ -244,11 +260,7 @@ fn prepared(instruction: &Instruction, keeps: bool) -> (Vec<Plan>, Option<Tape>)
     let captures = if let Op::While(_) = &instruction.op { instruction.outputs.len() } else { usize::MAX };
     let plan = |nested: &Program| Plan::checked(nested.clone(), keeps, captures);
     let nested = match &instruction.op {
-        // Cores that ran one plan would wait for each other wherever they count who holds it.
-        Op::Rows(attrs) => {
-            let blocks = repeat_n(&attrs.block, attrs.blocks.min(threads()));
-            [&attrs.whole].into_iter().chain(blocks).map(plan).collect()
-        }
+        Op::Rows(attrs) => [&attrs.whole].into_iter().chain(repeat_n(&attrs.block, copies(attrs))).map(plan).collect(),
         op => op.nested().into_iter().map(plan).collect(),
     };
     let tape = if let Op::Fused(attrs) = &instruction.op { fused::compile(attrs) } else { None };
