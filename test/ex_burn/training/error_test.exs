@@ -2,6 +2,7 @@ defmodule ExBurn.Training.ErrorTest do
   use ExBurn.Case, async: true
 
   import ExBurn.Oracle, only: [parameters: 1, assert_relative: 3]
+  import Nx.Defn
 
   alias ExBurn.{Model, Training}
 
@@ -15,6 +16,21 @@ defmodule ExBurn.Training.ErrorTest do
 
   defp fit(data, opts \\ []),
     do: Training.fit(model(), data, Keyword.merge([verbose: false], opts))
+
+  defn far_in_loop(y, p) do
+    {_, p, _} = while {i = 0, p, y}, i < 2, do: {i + 1, Nx.abs(y - p), y}
+    Nx.sum(p)
+  end
+
+  # The state that is complex leads to the loss in a later iteration.
+  defn product_in_loop(y, p) do
+    {_, p, _} = while {i = 0, p, y}, i < 3, do: {i + 1, p + Nx.real(y), y * p}
+    Nx.sum(p)
+  end
+
+  defn transform_in_branch(y, p) do
+    Nx.sum(if Nx.sum(Nx.real(y)) > 0, do: Nx.abs(Nx.fft(p)), else: Nx.sin(p))
+  end
 
   # One line that names the function, and leaves nothing behind in the mailbox.
   defp assert_error(text, fun) do
@@ -187,6 +203,17 @@ defmodule ExBurn.Training.ErrorTest do
             "and gradients: :autodiff follows real ones; take Nx.real/1 and Nx.imag/1"
 
         assert_error(text, fn -> run.(model, data) end)
+      end
+    end
+
+    test "with complex numbers that a loop or a branch takes on the way" do
+      data = {x(), Nx.as_type(Nx.broadcast(1, {4, 3}), :c64)}
+
+      for loss <- [&far_in_loop/2, &product_in_loop/2, &transform_in_branch/2],
+          options <- [[], [gradient_checkpointing: true]] do
+        assert_error("compute_gradients: the loss leads to the parameters through complex", fn ->
+          Training.compute_gradients(model(loss: loss), data, options)
+        end)
       end
     end
 

@@ -119,6 +119,35 @@ defmodule ExBurn.Training.GradientTest do
     Nx.sum(if Nx.sum(Nx.abs(Nx.fft(p))) > 0.1, do: Nx.sin(p), else: Nx.exp(p))
   end
 
+  # Complex results and state of which nothing leads to the loss; Nx's own rules differentiate what the loop repeats.
+  test "passes by complex numbers beside what leads to the loss" do
+    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(2)
+    data = {GradientCases.random({4, 3}, 9), GradientCases.random({4, 2}, 7)}
+
+    losses = [
+      {&complex_beside_in_loop/2, &Nx.sum(Nx.multiply(&1, Nx.sin(Nx.sin(Nx.sin(&2)))))},
+      {&complex_beside_in_branch/2, fn _y, p -> Nx.sum(Nx.sin(p)) end}
+    ]
+
+    for {loss, same} <- losses, options <- [[], [gradient_checkpointing: true]] do
+      model = Model.compile(axon, loss: loss, seed: 5)
+      got = Training.compute_gradients(model, data, options)
+      assert_relative(got, gradients(model, data, same), 1.0e-5, [inspect(loss)])
+    end
+  end
+
+  defn complex_beside_in_loop(y, p) do
+    {_, a, _} = while {i = 0, a = p, z = Nx.fft(p)}, i < 3, do: {i + 1, Nx.sin(a), z * a}
+    Nx.sum(y * a)
+  end
+
+  defn complex_beside_in_branch(y, p) do
+    {a, _} =
+      if Nx.sum(y * y) > 0, do: {Nx.sin(p), Nx.fft(p)}, else: {Nx.cos(p), Nx.ifft(p)}
+
+    Nx.sum(a)
+  end
+
   # Nx 0.13 counts some of what the branch and the product share twice, so the expected gradient is that of the branch alone.
   test "of a cond is that of the branch that is taken" do
     loss = fn y, p -> p |> Nx.multiply(sine_or_tanh(y, p)) |> Nx.sum() end
