@@ -119,6 +119,44 @@ defmodule ExBurn.Training.GradientTest do
     Nx.sum(if Nx.sum(Nx.abs(Nx.fft(p))) > 0.1, do: Nx.sin(p), else: Nx.exp(p))
   end
 
+  # A part of a loop's state that its body does not read is a result all the same, as is the first state where there is no
+  # iteration.
+  for layer <- [:dense, :depthwise_conv], options <- [[], [gradient_checkpointing: true]] do
+    test "of parts of a loop's state that its body does not read, #{layer} #{inspect(options)}" do
+      opts = if unquote(layer) == :dense, do: [], else: [kernel_size: 2]
+      input = Axon.input("x", shape: {nil, 5, 2})
+      axon = Axon |> apply(unquote(layer), [input, 2, opts]) |> Axon.flatten() |> Axon.dense(2)
+      data = {GradientCases.random({4, 5, 2}, 9), GradientCases.random({4, 2}, 7)}
+
+      losses = [
+        {&unread_in_loop/2, fn _y, p -> Nx.sum(Nx.cos(Nx.sin(Nx.sin(p)))) end},
+        {&no_iteration/2, fn _y, p -> Nx.sum(Nx.sin(p)) end},
+        {&no_iteration_of_data/2, fn _y, p -> Nx.sum(Nx.sin(p)) end}
+      ]
+
+      for {loss, same} <- losses do
+        model = Model.compile(axon, loss: loss, seed: 5)
+        got = Training.compute_gradients(model, data, unquote(options))
+        assert_relative(got, gradients(model, data, same), 1.0e-5, [inspect(loss)])
+      end
+    end
+  end
+
+  defn unread_in_loop(_y, p) do
+    {_, _, b} = while {i = 0, a = p, b = p * 0}, i < 3, do: {i + 1, Nx.sin(a), Nx.cos(a)}
+    Nx.sum(b)
+  end
+
+  defn no_iteration(_y, p) do
+    {_, b, _} = while {i = 0, b = Nx.sin(p), p}, i < 0, do: {i + 1, p, p}
+    Nx.sum(b)
+  end
+
+  defn no_iteration_of_data(y, p) do
+    {_, b, _} = while {p, b = Nx.sin(p), y}, Nx.sum(y) > 1.0e6, do: {p, p * 2, y}
+    Nx.sum(b)
+  end
+
   # Complex results and state of which nothing leads to the loss; Nx's own rules differentiate what the loop repeats.
   test "passes by complex numbers beside what leads to the loss" do
     axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(2)

@@ -135,9 +135,13 @@ fn back(op: &Op, results: &[bool], operands: usize) -> Vec<bool> {
 }
 
 /// Which inputs of a loop's body lead, in this iteration or a later one, to those parts of the last state that `state` names.
+/// Behind the last iteration a part is a result itself, whether the body reads it or not.
 fn leading_in_loop(attrs: &While, state: &[bool]) -> Vec<bool> {
     let inputs = |state: &[bool]| leading(&attrs.body, state)[..attrs.body.inputs.len()].to_vec();
-    inputs(&settled(state, state.len(), inputs))
+    let state = settled(state, state.len(), inputs);
+    let mut leads = inputs(&state);
+    leads.iter_mut().zip(state).for_each(|(leads, is_result)| *leads |= is_result);
+    leads
 }
 
 /// `flags`, of which the first are of `states`, with those that `step` adds to these until it adds none.
