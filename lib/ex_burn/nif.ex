@@ -60,6 +60,7 @@ defmodule ExBurn.NIF do
   def program_resume_dirty(_continuation, _results), do: not_loaded()
 
   def train_gradients_dirty(_executable, _n_params, _inputs, _checkpointing), do: not_loaded()
+  def train_check_loss_dirty(_executable, _n_params), do: not_loaded()
   def train_profile_dirty(_executable, _batch, _config, _job), do: not_loaded()
   def train_start(_tag, _config, _job), do: not_loaded()
   def train_feed(_handle, _executable, _batch), do: not_loaded()

@@ -139,18 +139,29 @@ defmodule ExBurn.Training.Step do
   defp build(model, mode, batch) do
     traced = expression(model, mode, batch)
     autodiff? = mode == :train and model.gradients == :autodiff
-    if autodiff?, do: Loss.Way.real!(traced.loss, model |> arguments() |> elem(0) |> length())
     inputs = model |> inputs(batch) |> Enum.map(&Type.of/1)
     outputs = [[traced.loss], traced.metrics, [traced.weight], traced.states, traced.gradients]
     outputs = Enum.flat_map(outputs, &if(is_tuple(&1), do: Tuple.to_list(&1), else: &1))
     opts = [autodiff: autodiff?, keep_unused: true, calls: :unique]
     lowered = Lowering.lower(outputs, inputs, opts)
+    program = Compiler.native(lowered)
+    if autodiff?, do: check_loss!(program, model)
 
     %__MODULE__{
-      program: Compiler.native(lowered),
+      program: program,
       prediction: Composite.traverse(traced.prediction, &Nx.to_template/1),
       calls: Map.new(lowered.calls)
     }
+  end
+
+  defp check_loss!(program, model) do
+    {trainable, _rest} = arguments(model)
+
+    case NIF.train_check_loss_dirty(program, length(trainable)) do
+      {:ok, _} -> :ok
+      {:error, {:invalid, %{reason: reason}}} -> raise Error, op: :loss, reason: reason
+      {:error, error} -> raise Error.from_native(error)
+    end
   end
 
   @doc """
@@ -273,7 +284,9 @@ defmodule ExBurn.Training.Step do
     Failure.calling(op, "the model", fun)
   rescue
     error in Error ->
-      error = if error.op in [:loss, :metric, :compile], do: %{error | op: op}, else: error
+      error =
+        if to_string(error.op) in ~w(loss metric compile), do: %{error | op: op}, else: error
+
       reraise error, __STACKTRACE__
   end
 

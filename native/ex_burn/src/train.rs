@@ -23,6 +23,12 @@
 //! `checkpointing` is `:off`, `:balanced` or `{:every, n_instructions}`. Hooks are passed over.
 //!
 //! ```text
+//! train_check_loss_dirty(executable, n_params)
+//! ```
+//!
+//! An error where the first output leads to one of the first `n_params` inputs through complex numbers.
+//!
+//! ```text
 //! train_profile_dirty(executable, [tensor], config, job) -> {forward, backward, optimizer}
 //! ```
 //!
@@ -192,6 +198,12 @@ fn train_gradients_dirty(
         let pass = without_hooks(|| train::checkpointed(&executable.0, params, inputs, checkpointing))?;
         Ok((resources(pass.outputs), resources(pass.gradients)))
     })
+}
+
+/// An error where autodiff can't follow the loss.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn train_check_loss_dirty(executable: ResourceArc<Executable>, params: usize) -> Result<(), NifError> {
+    guard("loss", || train::check_loss(&executable.0, params))
 }
 
 /// Seconds that a forward pass, a backward pass and the optimizer take.

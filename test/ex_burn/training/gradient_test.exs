@@ -143,17 +143,17 @@ defmodule ExBurn.Training.GradientTest do
   end
 
   defn unread_in_loop(_y, p) do
-    {_, _, b} = while {i = 0, a = p, b = p * 0}, i < 3, do: {i + 1, Nx.sin(a), Nx.cos(a)}
+    {_, _, b} = while {i = 0, a = p, _b = p * 0}, i < 3, do: {i + 1, Nx.sin(a), Nx.cos(a)}
     Nx.sum(b)
   end
 
   defn no_iteration(_y, p) do
-    {_, b, _} = while {i = 0, b = Nx.sin(p), p}, i < 0, do: {i + 1, p, p}
+    {_, b, _} = while {i = 0, _b = Nx.sin(p), p}, i < 0, do: {i + 1, p, p}
     Nx.sum(b)
   end
 
   defn no_iteration_of_data(y, p) do
-    {_, b, _} = while {p, b = Nx.sin(p), y}, Nx.sum(y) > 1.0e6, do: {p, p * 2, y}
+    {_, b, _} = while {p, _b = Nx.sin(p), y}, Nx.sum(y) > 1.0e6, do: {p, p * 2, y}
     Nx.sum(b)
   end
 

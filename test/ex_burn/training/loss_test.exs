@@ -8,7 +8,6 @@ defmodule ExBurn.Training.LossTest do
 
   doctest Loss
   doctest Loss.Check
-  doctest Loss.Way
   doctest ExBurn.Training.Weights
 
   @logits Nx.tensor([[1.0, -2.0, 0.5], [3.0, 0.0, -1.0], [-0.5, 0.25, 0.75]])

@@ -18,6 +18,34 @@ pub(super) fn active(program: &Program, inputs: &[bool], outputs: &[bool]) -> Op
     is_whole.then_some(active)
 }
 
+/// The first operation on the way from those inputs that `inputs` names to those outputs that `outputs` names whose result no
+/// gradient passes through, and the type of that.
+pub(crate) fn obstacle(program: &Program, inputs: &[bool], outputs: &[bool]) -> Option<(String, Type)> {
+    let leads = leading(program, outputs);
+    let reached = reached(program, inputs, &leads);
+    let mut first = program.inputs.len();
+    program.instructions.iter().find_map(|instruction| {
+        let results = first..first + instruction.outputs.len();
+        first = results.end;
+        let operands = of(&instruction.inputs, &reached);
+        let own = instruction.outputs.iter().zip(results.clone());
+        let own = own.filter(|&(ty, id)| reached[id] && !is_followed(ty.dtype)).map(|(ty, _)| ty.dtype).next();
+        let inside = obstacle_inside(&instruction.op, &operands, &leads[results]);
+        inside.or_else(|| own.map(|dtype| (instruction.op.name(), dtype)))
+    })
+}
+
+fn obstacle_inside(op: &Op, operands: &[bool], leads: &[bool]) -> Option<(String, Type)> {
+    match op {
+        Op::Cond(attrs) => attrs.branches.iter().find_map(|branch| obstacle(branch, operands, leads)),
+        Op::While(attrs) => {
+            let state = &leading_in_loop(attrs, leads)[..leads.len()];
+            obstacle(&attrs.body, &steady(attrs, operands, leads.len()), state)
+        }
+        _ => None,
+    }
+}
+
 /// For each value whether it may depend, in a way that has a gradient, on one of those inputs that `inputs` names.
 pub(crate) fn dependent(program: &Program, inputs: &[bool]) -> Vec<bool> {
     let types = program.value_types();

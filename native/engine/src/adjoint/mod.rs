@@ -19,7 +19,7 @@ mod products;
 mod pullback;
 mod shapes;
 
-pub(crate) use active::{cut_off, dependent, steady};
+pub(crate) use active::{cut_off, dependent, obstacle, steady};
 pub(crate) use builder::Builder;
 
 use crate::program::{Instruction, Op, Program};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::adjoint::{cut_off, differentiate, is_first};
+use crate::adjoint::{cut_off, differentiate, is_first, obstacle};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::exec::held::Held;
@@ -11,7 +11,7 @@ use crate::exec::{Outcome, Plan};
 use crate::gpu;
 use crate::passes;
 use crate::program::{Op, Program};
-use crate::types::TensorType;
+use crate::types::{TensorType, Type};
 use crate::value::Value;
 
 /// A [`Plan`] with the values of its program's trailing inputs.
@@ -116,6 +116,14 @@ impl Executable {
             Self::optimised(&program, self.captures.values().to_vec(), disabled).ok().map(Arc::new)
         };
         self.followed.get_or_init(make).as_deref().unwrap_or(self)
+    }
+
+    /// The operation that no gradient passes on its way from the first result to one of the first `params` inputs, and the
+    /// type of what it answers.
+    pub(crate) fn obstacle(&self, params: usize) -> Option<(String, Type)> {
+        let program = &self.source.0;
+        let params: Vec<bool> = (0..program.inputs.len()).map(|id| id < params).collect();
+        obstacle(program, &params, &is_first(program))
     }
 
     /// The program as the passes but this one make it.

@@ -60,6 +60,22 @@ pub fn gradients(executable: &Executable, params: usize, inputs: Vec<Value>, dev
     }
 }
 
+/// Checks that the loss, the program's first result, does not lead to its first `params` inputs through complex numbers.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] names the operation that makes them.
+pub fn check_loss(executable: &Executable, params: usize) -> Result<()> {
+    let obstacle = executable.obstacle(params).filter(|(_, dtype)| dtype.is_complex());
+    let Some((op, dtype)) = obstacle else { return Ok(()) };
+    let reason = format!(
+        "the loss leads to the parameters through complex numbers, {op} answers {dtype}, and gradients: :autodiff follows \
+         real ones; take Nx.real/1 and Nx.imag/1 of complex targets before they meet the model's answers, or give \
+         gradients: :symbolic"
+    );
+    Err(Error::invalid("loss", reason))
+}
+
 /// By Burn's tape, which follows programs on the CPU alone, for what is on another device.
 fn taped_away(executable: &Executable, params: usize, inputs: Vec<Value>, device: &Device) -> Result<Pass> {
     #[cfg(feature = "gpu")]

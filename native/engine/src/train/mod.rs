@@ -25,7 +25,7 @@ pub use checkpointed::Checkpointing;
 pub use control::{Answer, Failure};
 pub use data::order;
 pub use event::{Ending, EpochReport, Event, Observer, Progress};
-pub use gradient::{Pass, answered, gradients};
+pub use gradient::{Pass, answered, check_loss, gradients};
 pub use job::{Config, Gradients, Job, Validation};
 pub use means::Means;
 pub use optimizer::{

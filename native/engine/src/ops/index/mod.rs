@@ -17,6 +17,9 @@ use crate::value::Value;
 /// So many times smaller than the whole is a slice that is copied.
 const SMALL: usize = 4;
 
+/// Most elements that are put one by one where they do not lie in order; more are brought in order first, by all cores.
+const MANY: usize = 128 * 1024;
+
 pub(super) fn slice(attrs: &Slice, mut call: Call<'_>) -> Result<Value> {
     let [value] = call.args()?;
     check::one_each(&call, "start", &attrs.starts, value.rank())?;
@@ -52,6 +55,7 @@ pub(super) fn put_slice(mut call: Call<'_>) -> Result<Value> {
     if part.is_empty() {
         return Ok(value);
     }
+    let part = if part.len() > MANY { part.contiguous() } else { part };
     // Burn copies on one core what others hold too.
     let mut value = value.into_own();
     if cpu::put(&mut value, &part, &starts) {
