@@ -42,6 +42,20 @@ defmodule ExBurn.GPU.RoundingTest do
   defp minus(x, y), do: Nx.subtract(x, y)
   defp times(x, y), do: Nx.multiply(x, y)
 
+  test "what is not a number is the extremum whatever it is compared with, and whatever is made of it" do
+    x = Nx.tensor([:nan, :nan], type: :f32, backend: Nx.BinaryBackend)
+
+    for extremum <- [&Nx.min/2, &Nx.max/2],
+        last <- [&Nx.sin/1, &Nx.exp/1, &times(&1, &1), &Nx.sqrt/1],
+        fun <- [
+          &last.(extremum.(&1, 1.0)),
+          &last.(extremum.(1.0, &1)),
+          &extremum.(last.(&1), 2.0)
+        ] do
+      assert Nx.to_flat_list(on_gpu(fun, [x])) == [:nan, :nan]
+    end
+  end
+
   test "what is not a number stays so where a formula would cancel it" do
     x = Nx.tensor([:nan, :infinity, :neg_infinity], type: :f32, backend: Nx.BinaryBackend)
 

@@ -140,10 +140,11 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
         Two::LessEqualF => truth(ordered(x, y) & (number(x) <= number(y))),
         Two::LessEqualS => truth(signed(x) <= signed(y)),
         Two::LessEqualU => truth(x <= y),
-        Two::MaxF => select((number(y) > number(x)) | is_nan(number(y)), y, x),
+        // A choice of the numbers that are compared becomes the processor's own extremum, which passes over what is no number.
+        Two::MaxF => select((b > a) | is_nan(b), y, x),
         Two::MaxS => larger(x, y | zero),
         Two::MaxU => select(x > y, x, y),
-        Two::MinF => select((number(y) < number(x)) | is_nan(number(y)), y, x),
+        Two::MinF => select((b < a) | is_nan(b), y, x),
         Two::MinS => smaller(x, y | zero),
         Two::MinU => select(x < y, x, y),
         Two::MultiplyF => bits(a * b) | zero,
