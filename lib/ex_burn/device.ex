@@ -21,9 +21,11 @@ defmodule ExBurn.Device do
   host's. What a GPU has no kernel for runs on the CPU: each time is counted, see `ExBurn.Telemetry`. With
   `config :ex_burn, fallback: :raise` it raises `ExBurn.Error` instead.
 
-  Results are those of the CPU but for rounding, with one exception: an index outside of a tensor, which raises on the CPU, is
-  held within it, since a GPU raises no error. What drivers' compilers make of formulas, as `x` of `(x + y) - y`, changes nothing:
-  sums, differences, products and quotients of `f32` are those of IEEE 754, one by one.
+  Results are those of the CPU but for rounding, with two exceptions. An index outside of a tensor, which raises on the CPU, is
+  held within it, since a GPU raises no error. And numbers nearer to 0 than 2^-126 (1.2e-38) are moved, compared and chosen as
+  they are, but arithmetic and functions may take them, and answers as small, for 0, as graphics processors do. What drivers'
+  compilers make of formulas, as `x` of `(x + y) - y`, changes nothing: all other sums, differences, products and quotients of
+  `f32` are those of IEEE 754, one by one.
   """
 
   alias ExBurn.Device.{Memory, Missing, Probe, SmokeTest}

@@ -56,6 +56,16 @@ defmodule ExBurn.GPU.RoundingTest do
     end
   end
 
+  test "numbers nearer to 0 than the processor calculates with are compared and chosen as they are" do
+    [x, y] = pairs([1.0e-39, -1.0e-39, 3.0e-45, 0.0, 2.0e-38, -1.0])
+
+    for fun <- [&Nx.min/2, &Nx.max/2, &Nx.less/2, &Nx.less_equal/2, &Nx.greater/2, &Nx.equal/2],
+        do: assert_same(fun, [x, y])
+
+    for fun <- [&Nx.reduce_max(&1, axes: [1]), &Nx.cumulative_min(&1, axis: 0), &Nx.sort(&1)],
+        do: assert_same(fun, [y])
+  end
+
   test "what is not a number stays so where a formula would cancel it" do
     x = Nx.tensor([:nan, :infinity, :neg_infinity], type: :f32, backend: Nx.BinaryBackend)
 

@@ -134,17 +134,16 @@ pub(crate) fn two(x: u32, y: u32, zero: u32, #[comptime] function: Two) -> u32 {
         Two::DivideU => x / y,
         Two::EqualF => truth(equal(x, y)),
         Two::EqualI => truth(x == y),
-        Two::LessF => truth(ordered(x, y) & (number(x) < number(y))),
+        Two::LessF => truth(ordered(x, y) & below(x | zero, y ^ zero)),
         Two::LessS => truth(signed(x) < signed(y)),
         Two::LessU => truth(x < y),
-        Two::LessEqualF => truth(ordered(x, y) & (number(x) <= number(y))),
+        Two::LessEqualF => truth(ordered(x, y) & !below(y | zero, x ^ zero)),
         Two::LessEqualS => truth(signed(x) <= signed(y)),
         Two::LessEqualU => truth(x <= y),
-        // A choice of the numbers that are compared becomes the processor's own extremum, which passes over what is no number.
-        Two::MaxF => select((b > a) | is_nan(b), y, x),
+        Two::MaxF => select((ordered(x, y) & below(x | zero, y ^ zero)) | is_nan(number(y)), y, x),
         Two::MaxS => larger(x, y | zero),
         Two::MaxU => select(x > y, x, y),
-        Two::MinF => select((b < a) | is_nan(b), y, x),
+        Two::MinF => select((ordered(x, y) & below(y | zero, x ^ zero)) | is_nan(number(y)), y, x),
         Two::MinS => smaller(x, y | zero),
         Two::MinU => select(x < y, x, y),
         Two::MultiplyF => bits(a * b) | zero,
@@ -201,6 +200,20 @@ fn rest(x: u32, y: u32) -> u32 {
 #[cube]
 fn ordered(x: u32, y: u32) -> bool {
     !(is_nan(number(x)) | is_nan(number(y)))
+}
+
+/// Whether a number is below another, neither of which is NaN, by their bits: graphics processors compare numbers nearer to 0
+/// than 2^-126 as if they were 0, and of a choice of what is compared they make an extremum that passes over NaN.
+#[cube]
+fn below(x: u32, y: u32) -> bool {
+    signed(place(x)) < signed(place(y))
+}
+
+/// The place of a number among all, as a signed integer; zeros of both signs have one.
+#[cube]
+fn place(x: u32) -> u32 {
+    let size = x & 0x7fff_ffffu32;
+    select(x > 0x7fff_ffffu32, 0u32.runtime() - size, size)
 }
 
 /// Zeros of both signs are equal, NaN is not.
