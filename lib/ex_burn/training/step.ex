@@ -284,9 +284,7 @@ defmodule ExBurn.Training.Step do
     Failure.calling(op, "the model", fun)
   rescue
     error in Error ->
-      error =
-        if to_string(error.op) in ~w(loss metric compile), do: %{error | op: op}, else: error
-
+      error = if error.op in [:loss, :metric, :compile], do: %{error | op: op}, else: error
       reraise error, __STACKTRACE__
   end
 

@@ -59,10 +59,7 @@ defmodule ExBurn.Training.GradientTest do
   for layer <- [:dense, :depthwise_conv],
       options <- [[], [gradient_checkpointing: true], [gradient_checkpointing: {:every, 5}]] do
     test "passes by what the loss holds fixed, #{layer} #{inspect(options)}" do
-      input = Axon.input("x", shape: {nil, 5, 2})
-      opts = if unquote(layer) == :dense, do: [], else: [kernel_size: 2]
-      axon = Axon |> apply(unquote(layer), [input, 2, opts]) |> Axon.flatten()
-      axon = Axon.dense(axon, 2, activation: :tanh)
+      axon = unquote(layer) |> flat() |> Axon.dense(2, activation: :tanh)
       y = Nx.complex(GradientCases.random({4, 2}, 7), GradientCases.random({4, 2}, 8))
       data = {GradientCases.random({4, 5, 2}, 9), y}
 
@@ -75,6 +72,12 @@ defmodule ExBurn.Training.GradientTest do
         assert_relative(got, gradients(model, data, loss), 1.0e-5, [inspect(loss)])
       end
     end
+  end
+
+  defp flat(layer) do
+    input = Axon.input("x", shape: {nil, 5, 2})
+    opts = if layer == :dense, do: [], else: [kernel_size: 2]
+    Axon |> apply(layer, [input, 2, opts]) |> Axon.flatten()
   end
 
   defp fixed_complex(y, p) do
@@ -123,9 +126,7 @@ defmodule ExBurn.Training.GradientTest do
   # iteration.
   for layer <- [:dense, :depthwise_conv], options <- [[], [gradient_checkpointing: true]] do
     test "of parts of a loop's state that its body does not read, #{layer} #{inspect(options)}" do
-      opts = if unquote(layer) == :dense, do: [], else: [kernel_size: 2]
-      input = Axon.input("x", shape: {nil, 5, 2})
-      axon = Axon |> apply(unquote(layer), [input, 2, opts]) |> Axon.flatten() |> Axon.dense(2)
+      axon = unquote(layer) |> flat() |> Axon.dense(2)
       data = {GradientCases.random({4, 5, 2}, 9), GradientCases.random({4, 2}, 7)}
 
       losses = [

@@ -234,7 +234,7 @@ impl Step {
     }
 }
 
-/// Instructions of a program of rows that all cores have in plans of their own: of a longer one its work is nearly all.
+/// Most instructions in all plans of one program of rows. Making plans takes time, and in a long program each wait is a small part.
 const COPIED: usize = 4096;
 
 /// How many plans there are of a program that runs on several cores: they wait for each other wherever they count who holds

@@ -55,8 +55,7 @@ pub struct Call<'a> {
     /// Declared types of the results.
     pub outputs: &'a [TensorType],
     /// Prepared forms of the programs inside the operation, in the order of [`Op::nested`]; of [`Op::Rows`] the second one for
-    /// several cores. A custom fold may be one of vectors;
-    /// one with a `tape` is followed by what makes the tape's other operands.
+    /// several cores. A custom fold may be one of vectors; one with a `tape` is followed by what makes the tape's other operands.
     pub nested: &'a [Plan],
     /// The region of a [`Op::Fused`] or the step of a custom fold made ready, where it can be.
     pub(crate) tape: Option<&'a Tape>,
