@@ -234,7 +234,8 @@ impl Step {
     }
 }
 
-/// Most instructions in all plans of one program of rows. Making plans takes time, and in a long program each wait is a small part.
+/// Most instructions in all plans of one program of rows. Making plans takes time, and in a long program waiting is a small part
+/// of it.
 const COPIED: usize = 4096;
 
 /// How many plans there are of a program that runs on several cores: they wait for each other wherever they count who holds
