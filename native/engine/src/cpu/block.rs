@@ -109,6 +109,6 @@ pub(super) fn own<T: Number>(value: &mut Value) -> Option<&mut [T]> {
 /// Runs a loop with the widest vectors that this processor has; `run` must be `#[inline(always)]`, or is compiled for the
 /// narrowest.
 #[inline(always)]
-pub(super) fn vectorized(run: impl FnOnce()) {
-    pulp::Arch::new().dispatch(run);
+pub(crate) fn vectorized<R>(run: impl FnOnce() -> R) -> R {
+    pulp::Arch::new().dispatch(run)
 }

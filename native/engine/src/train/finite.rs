@@ -4,7 +4,7 @@ use burn_backend::Element;
 use bytemuck::Pod;
 use num_traits::Float;
 
-use crate::cpu::chunks;
+use crate::cpu::{chunks, vectorized};
 #[cfg(feature = "gpu")]
 use crate::device::Device;
 use crate::error::Result;
@@ -90,7 +90,12 @@ pub(super) fn non_finite(values: &[Value]) -> Option<Found> {
 fn first<T: Element + Pod + Float + Sync>(value: &Value) -> Option<f64> {
     let elements = value.flex()?.as_slice::<T>()?;
     // A branch for each element would keep the compiler from using vectors.
-    let is_bad = |block: &[T]| block.iter().fold(false, |bad, x| bad | !x.is_finite());
+    let is_bad = |block: &[T]| {
+        vectorized(
+            #[inline(always)]
+            || block.iter().fold(false, |bad, x| bad | !x.is_finite()),
+        )
+    };
     let parts: Vec<&[T]> = elements.chunks(PART).collect();
     let mut bad = vec![false; parts.len()];
     chunks(&mut bad, 1, &|number, bad| bad[0] = parts[number].chunks(BLOCK).any(is_bad));

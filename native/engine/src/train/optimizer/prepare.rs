@@ -7,6 +7,7 @@ use super::element::{Element, Wide};
 use super::sweep::GRAIN;
 use super::update::unsupported;
 use super::{expect, expect_positive};
+use crate::cpu::vectorized;
 use crate::error::Result;
 use crate::types::Type;
 use crate::value::Value;
@@ -148,7 +149,13 @@ fn squares<P: Element>(value: &Value, scale: f64, limit: f64) -> Option<f64> {
     let value = value.clone().contiguous();
     let parts = value.flex()?.storage::<P>().par_chunks(GRAIN);
     // Added up in their order, however many threads there are.
-    let sums: Vec<f64> = parts.map(|part| pulp::Arch::new().dispatch(|| lanes(part, scale, limit))).collect();
+    let sum = |part| {
+        vectorized(
+            #[inline(always)]
+            || lanes(part, scale, limit),
+        )
+    };
+    let sums: Vec<f64> = parts.map(sum).collect();
     Some(sums.into_iter().sum())
 }
 

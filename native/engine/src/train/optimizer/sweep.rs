@@ -2,7 +2,7 @@
 
 use super::element::{Element, Wide};
 use super::prepare::Prepare;
-use crate::cpu::chunks;
+use crate::cpu::{chunks, vectorized};
 
 /// Elements one thread takes at a time, where it has to be woken up.
 pub(super) const GRAIN: usize = 128 * 1024;
@@ -61,7 +61,10 @@ fn prepared<P: Element, S: Step<N>, const N: usize>(
     for start in (0..params.len()).step_by(BLOCK) {
         let part = start..params.len().min(start + BLOCK);
         let ready = &mut ready[..part.len()];
-        pulp::Arch::new().dispatch(|| prepare.block(&params[part.clone()], &gradients[part.clone()], ready));
+        vectorized(
+            #[inline(always)]
+            || prepare.block(&params[part.clone()], &gradients[part.clone()], ready),
+        );
         let moments = moments.each_mut().map(|m| &mut m[part.clone()]);
         vectors(step, &params[part.clone()], &mut next[part], ready, moments);
     }
@@ -77,7 +80,10 @@ fn vectors<P: Element, S: Step<N>, const N: usize>(
     gradients: &[P],
     moments: [&mut [P::Wide]; N],
 ) {
-    pulp::Arch::new().dispatch(|| block(step, params, next, gradients, moments));
+    vectorized(
+        #[inline(always)]
+        || block(step, params, next, gradients, moments),
+    );
 }
 
 #[inline(always)]

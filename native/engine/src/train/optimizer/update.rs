@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::element::{Element, Wide};
 use super::prepare::Prepare;
 use super::sweep::{GRAIN, Step, sweep};
+use crate::cpu::vectorized;
 use crate::error::{Error, Result};
 use crate::types::Type;
 use crate::value::Value;
@@ -69,7 +70,10 @@ fn blend_as<P: Element>(x: &Value, into: &mut Value, k: f64, l: f64) -> Option<(
     let (k, l) = (P::Wide::of(k), P::Wide::of(l));
     let (x, into) = (x.flex()?.storage::<P>(), into.flex_mut()?.storage_mut::<P>());
     into.par_chunks_mut(GRAIN).zip(x.par_chunks(GRAIN)).for_each(|(into, x)| {
-        into.iter_mut().zip(x).for_each(|(into, x)| *into = P::narrow(k * x.widen() + l * into.widen()));
+        vectorized(
+            #[inline(always)]
+            || into.iter_mut().zip(x).for_each(|(into, x)| *into = P::narrow(k * x.widen() + l * into.widen())),
+        );
     });
     Some(())
 }
