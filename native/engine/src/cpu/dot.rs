@@ -3,9 +3,9 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::block::zeros;
+use super::block::vectorized;
 use super::crew::{share, threads};
-use super::product::{GEMM_ROWS, Matrix, ORDERED_ROWS, Real, Target, multiply};
+use super::product::{GEMM_ROWS, Matrix, ORDERED_ROWS, Real, Target};
 use super::tasks::chunks;
 use super::{View, value};
 use crate::error::Result;
@@ -22,14 +22,20 @@ pub(super) fn grain(rows: usize) -> usize {
 /// Fewest rows of a result that a task computes, because each task brings the whole right matrix in order.
 const ROWS: usize = 64;
 
-/// Tasks for the product of one row and a matrix.
+/// Most tasks that share the lines of a matrix.
 const LINE_TASKS: usize = 8;
+
+/// Columns from which on a part of them is long enough to be read as fast as whole lines.
+const LONG: usize = 1024;
 
 /// Columns of a task are a multiple of this, a line of the cache or more.
 const COLUMNS: usize = 64;
 
 /// The products of `lhs` `[.., rows, inner]` and `rhs` `[.., inner, columns]`, plain values with the same batch axes.
 pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
+    if is_for_turning(lhs, rhs) {
+        return Ok(turned(&matmul::<T>(&turned(rhs), &turned(lhs))?).contiguous());
+    }
     let rhs = in_rows(rhs, lhs.shape()[lhs.rank() - 2]);
     let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(&rhs)?);
     let ([rows, inner], columns) = (left.shape, right.shape[1]);
@@ -66,6 +72,25 @@ pub(super) fn in_rows(rhs: &Value, rows: usize) -> Value {
     if is_transposed && rows >= ORDERED_ROWS { rhs.clone().contiguous() } else { rhs.clone() }
 }
 
+/// Whether the columns of the right operand are lines of memory, and the left one and the product are so small that it is
+/// better to transpose these.
+fn is_for_turning(lhs: &Value, rhs: &Value) -> bool {
+    let (rows, inner) = (lhs.shape()[lhs.rank() - 2], lhs.shape()[lhs.rank() - 1]);
+    let columns = rhs.shape()[rhs.rank() - 1];
+    let are_lines = rhs.flex().is_some_and(|tensor| {
+        let strides = tensor.layout().strides();
+        strides[strides.len() - 2] == 1 && strides[strides.len() - 1] >= inner as isize
+    });
+    are_lines && (ORDERED_ROWS..GEMM_ROWS).contains(&rows) && 2 * rows * (inner + columns) < inner * columns
+}
+
+/// The last two axes exchanged.
+fn turned(value: &Value) -> Value {
+    let mut axes: Vec<usize> = (0..value.rank()).collect();
+    axes.swap(value.rank() - 2, value.rank() - 1);
+    value.clone().permute(&axes)
+}
+
 /// One product in memory that is as large as it.
 fn fill<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
     let target = Target::fresh(out, lhs.rows(), rhs.columns());
@@ -89,8 +114,10 @@ fn length(whole: usize, least: usize, unit: usize, fewest: usize) -> usize {
 
 /// One product on all cores. Each element is summed alike however the rows or columns are shared out.
 fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
-    if rows == 1 && rhs.is_in_rows() {
-        return by_lines(out, lhs, rhs);
+    let are_lines = rhs.is_in_rows() && (rows == 1 || lhs.is_in_rows());
+    let tasks = if are_lines { line_tasks(rows, lhs.columns(), columns) } else { 1 };
+    if tasks > 1 {
+        return by_lines(out, lhs, rhs, tasks);
     }
     if rows < 2 * ROWS {
         return by_columns(out, lhs, rhs, rows, columns);
@@ -104,19 +131,36 @@ fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_
     });
 }
 
-/// One row by a matrix that is read in the order of the memory: each task multiplies some of its rows, for all columns.
-/// The number of tasks depends on the sizes alone, and so does the sum.
-fn by_lines<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>) {
-    let (inner, columns) = (lhs.columns(), out.len());
-    let part = inner.div_ceil(LINE_TASKS).next_multiple_of(8);
-    let mut sums = zeros::<T>(inner.div_ceil(part) * columns);
-    chunks(&mut sums, columns, &|number, sums| {
+/// The tasks of [`by_lines`]; 1 where that is no way to go: adding up what they make is to take a fraction of the time.
+fn line_tasks(rows: usize, inner: usize, columns: usize) -> usize {
+    match inner / (4 * rows) {
+        _ if rows == 1 => LINE_TASKS,
+        0 => 1,
+        _ if rows >= GEMM_ROWS || columns >= LONG => 1,
+        most => LINE_TASKS.min(1 << most.ilog2()),
+    }
+}
+
+/// Few rows by a matrix that is read in the order of the memory: each task multiplies some of its lines, for all columns.
+/// So a core reads of parameters what it wrote when they were trained. The number of tasks depends on the sizes alone, and
+/// so does the sum.
+fn by_lines<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, tasks: usize) {
+    let inner = lhs.columns();
+    let part = inner.div_ceil(tasks).next_multiple_of(8);
+    let len = inner.div_ceil(part) * out.len();
+    let mut sums = Vec::with_capacity(len);
+    chunks(&mut sums.spare_capacity_mut()[..len], out.len(), &|number, sums| {
         let (first, count) = (number * part, part.min(inner - number * part));
-        multiply(sums, columns, lhs.across(first, count), rhs.part(first, count), false);
+        fill(sums, lhs.across(first, count), rhs.part(first, count));
     });
-    let (first, others) = sums.split_at_mut(columns);
-    for sums in others.chunks_exact(columns) {
-        first.iter_mut().zip(sums).for_each(|(sum, &part)| *sum = *sum + part);
+    // SAFETY: each task has written its product.
+    unsafe { sums.set_len(len) };
+    let (first, others) = sums.split_at_mut(out.len());
+    for sums in others.chunks_exact(out.len()) {
+        vectorized(
+            #[inline(always)]
+            || first.iter_mut().zip(sums).for_each(|(sum, &part)| *sum = *sum + part),
+        );
     }
     out.write_copy_of_slice(first);
 }
