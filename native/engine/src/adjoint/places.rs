@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::{Gradients, Site};
-use crate::program::{Axes, Axis, DynamicSlice, Iota, Op};
+use crate::program::{Axes, Axis, Binary, DynamicSlice, Iota, Op};
 use crate::types::Type;
 
 /// The gradient among zeros, where the slice was.
@@ -70,8 +70,28 @@ fn add_taken(b: &mut Builder, axis: usize, site: &Site, whole: usize) -> usize {
 }
 
 pub(super) fn take_along_axis(b: &mut Builder, axis: usize, site: &Site) -> Option<Gradients> {
+    if let Some(gradient) = one_along_axis(b, axis, site) {
+        return Some(vec![(0, gradient)]);
+    }
     let whole = zeros(b, site);
     Some(vec![(0, add_taken_along_axis(b, axis, site, whole)?)])
+}
+
+/// Where one element was taken of each line along an axis, which is how a loss takes its targets: the gradient at its place, and
+/// else 0. No two were taken from one place, and such a choice joins the operations around it.
+fn one_along_axis(b: &mut Builder, axis: usize, site: &Site) -> Option<usize> {
+    let (index, shape) = (site.operand(1), b.shape(site.operand(0)));
+    let picks = b.shape(index);
+    if picks.len() != shape.len() || picks[axis] != 1 || b.ty(index).dtype.bits() > 64 {
+        return None;
+    }
+    let dtype = if b.ty(index).dtype == Type::S32 { Type::S32 } else { Type::S64 };
+    let index = b.cast(index, dtype);
+    let axes: Vec<usize> = (0..shape.len()).collect();
+    let (index, g) = (b.broadcast(index, axes.clone(), &shape), b.broadcast(site.g, axes, &shape));
+    let place = b.emit(Op::Iota(Iota { axis: Some(axis) }), &[], dtype, &shape);
+    let is_there = b.emit(Op::Binary(Binary::Equal), &[place, index], Type::U8, &shape);
+    Some(b.keep(is_there, g))
 }
 
 /// Each element is added at the place that it was taken from, whose other indices are its own.

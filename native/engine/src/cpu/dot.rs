@@ -28,6 +28,10 @@ const LINE_TASKS: usize = 8;
 /// Columns from which on a part of them is long enough to be read as fast as whole lines.
 const LONG: usize = 1024;
 
+/// Lines of a left matrix, which are its columns, and columns of the product from which on `gemm` takes longer to read across
+/// these lines than it takes to bring them in order.
+const DEEP: usize = 128;
+
 /// Columns of a task are a multiple of this, a line of the cache or more.
 const COLUMNS: usize = 64;
 
@@ -36,9 +40,10 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     if is_for_turning(lhs, rhs) {
         return Ok(turned(&matmul::<T>(&turned(rhs), &turned(lhs))?).contiguous());
     }
-    let rhs = in_rows(rhs, lhs.shape()[lhs.rank() - 2]);
-    let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(&rhs)?);
-    let ([rows, inner], columns) = (left.shape, right.shape[1]);
+    let ([rows, inner], columns) = sizes(lhs, rhs);
+    let lhs = if inner.min(columns) >= DEEP { in_rows(lhs, columns) } else { lhs.clone() };
+    let rhs = in_rows(rhs, rows);
+    let (left, right) = (Batch::<T>::new(&lhs)?, Batch::<T>::new(&rhs)?);
     let count = left.count();
     let matrix = rows * columns;
     let mut out = Vec::with_capacity(count * matrix);
@@ -62,21 +67,26 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     Ok(value(&shape, out))
 }
 
-/// The right operand with its rows as lines of memory, when it meets enough rows of the left one to be worth a copy: each
-/// task reads all of it, across the lines if they are its columns.
-pub(super) fn in_rows(rhs: &Value, rows: usize) -> Value {
-    let is_transposed = rhs.flex().is_some_and(|tensor| {
+/// Rows and columns of the left matrices, and columns of the right ones.
+fn sizes(lhs: &Value, rhs: &Value) -> ([usize; 2], usize) {
+    let (left, right) = (lhs.shape(), rhs.shape());
+    ([left[left.len() - 2], left[left.len() - 1]], right[right.len() - 1])
+}
+
+/// An operand with its rows as lines of memory, when it meets enough rows or columns of the other one to be worth a copy: each
+/// task reads across the lines if they are its columns.
+pub(super) fn in_rows(value: &Value, meets: usize) -> Value {
+    let is_transposed = value.flex().is_some_and(|tensor| {
         let strides = tensor.layout().strides();
         strides[strides.len() - 1] != 1 && !strides.contains(&0)
     });
-    if is_transposed && rows >= ORDERED_ROWS { rhs.clone().contiguous() } else { rhs.clone() }
+    if is_transposed && meets >= ORDERED_ROWS { value.clone().contiguous() } else { value.clone() }
 }
 
 /// Whether the columns of the right operand are lines of memory, and the left one and the product are so small that it is
 /// better to transpose these.
 fn is_for_turning(lhs: &Value, rhs: &Value) -> bool {
-    let (rows, inner) = (lhs.shape()[lhs.rank() - 2], lhs.shape()[lhs.rank() - 1]);
-    let columns = rhs.shape()[rhs.rank() - 1];
+    let ([rows, inner], columns) = sizes(lhs, rhs);
     let are_lines = rhs.flex().is_some_and(|tensor| {
         let strides = tensor.layout().strides();
         strides[strides.len() - 2] == 1 && strides[strides.len() - 1] >= inner as isize

@@ -12,6 +12,9 @@ use super::{View, memory};
 use crate::error::Result;
 use crate::value::Value;
 
+/// Elements that one task takes: what lies anywhere in memory comes slower than what lies in a row.
+const PART: usize = CHUNK / 4;
+
 /// The slices of a plain `x` at `places` along `axis`; `None` when a place is outside of it.
 pub(crate) fn take(x: &Value, axis: usize, places: &Value) -> Result<Option<Value>> {
     let (x, places) = (x.clone().contiguous(), places.clone().contiguous());
@@ -29,7 +32,7 @@ fn take_stored<T: Stored>(table: &FlexTensor, axis: usize, places: &[i64]) -> Op
     let first = table.layout().start_offset();
     let source = &bytemuck::cast_slice::<u8, T>(table.bytes())[first..];
     shape[axis] = places.len();
-    let group = (CHUNK / slice.max(1)).max(1);
+    let group = (PART / slice.max(1)).max(1);
     let outside = AtomicBool::new(false);
     let out = build_parts(shape.num_elements(), group * slice.max(1), &|number, mut part| {
         let mut at = number * group;
