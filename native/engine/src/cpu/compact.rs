@@ -5,9 +5,10 @@ use std::mem::MaybeUninit;
 
 use burn_flex::FlexTensor;
 
-use super::block::{build, put_all, vectorized};
+use super::block::{build_parts, put_all, vectorized};
 use super::nest::Nest;
 use super::stored::{Stored, for_width, stored};
+use super::tasks::CHUNK;
 use super::turn::SIDE;
 
 /// Rows that are copied together, so that neighbouring lines of memory are read one after the other.
@@ -21,8 +22,18 @@ pub(crate) fn compact(tensor: &FlexTensor) -> FlexTensor {
 fn copy<T: Stored>(tensor: &FlexTensor) -> FlexTensor {
     let (source, layout) = (bytemuck::cast_slice::<u8, T>(tensor.bytes()), tensor.layout());
     let nest = Nest::new([layout]);
-    let out = build(layout.num_elements(), &|first, part| copy_part(source, &nest, first, part));
+    let (len, size) = (layout.num_elements(), part(&nest, layout.num_elements()));
+    let out = build_parts(len, size, &|number, part| copy_part(source, &nest, number * size, part));
     stored(out, layout.shape().clone(), tensor.dtype())
+}
+
+/// Elements of a task, of `len`: fewer where each is read from another line, and then whole squares if these are not large.
+fn part(nest: &Nest<1>, len: usize) -> usize {
+    if nest.step() == [1] {
+        return CHUNK.max(len / 8);
+    }
+    let (size, square) = ((CHUNK / 4).max(len / 8), (nest.row() * SIDE).max(1));
+    if square <= size { size.next_multiple_of(square) } else { size }
 }
 
 /// The elements from number `first` on.
@@ -103,7 +114,7 @@ fn copy_square<T: Stored>(
         || {
             let square: [[T; SIDE]; SIDE] = from_fn(|i| {
                 let at = (first + step * (column + i) as isize) as usize;
-                from_fn(|row| source[at..at + SIDE][row])
+                source[at..at + SIDE].try_into().unwrap_or_default()
             });
             T::turn(
                 &square,
