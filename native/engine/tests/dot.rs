@@ -153,6 +153,8 @@ fn a_product_does_not_depend_on_the_number_of_cores() {
         [129, 3000, 60],
         [2, 9000, 260],
         [64, 600, 130],
+        [32, 784, 256],
+        [20, 1000, 300],
     ];
     for [rows, inner, columns] in shapes {
         let noise = |i: usize| f64::from((i as f32 * 0.618).sin());
@@ -206,6 +208,31 @@ fn products_of_few_rows_and_wide_matrices_follow_the_definition() {
             let operands = [tensor(dtype, &a_shape, &a), tensor(dtype, &b_shape, &b)];
             let got = run(Op::Dot(op.clone()), &operands, &ty(dtype, &shape));
             assert_eq!(numbers(&got), want, "{rows} rows, {columns} columns, {dtype}");
+        }
+    }
+}
+
+/// Sizes at which a matrix is shared out by its lines, or an operand is brought in order or turned first.
+#[test]
+fn large_products_of_all_layouts_follow_the_definition() {
+    for [rows, inner, columns] in [[32, 784, 100], [9, 1100, 300], [20, 401, 600], [16, 128, 260], [150, 200, 160]] {
+        let (a, b) = (noise(1, rows * inner, 5), noise(2, inner * columns, 5));
+        let element = |i: usize, j: usize| (0..inner).map(|k| a[i * inner + k] * b[k * columns + j]).sum::<f64>();
+        let want: Vec<f64> = (0..rows * columns).map(|place| element(place / columns, place % columns)).collect();
+        let turned = |numbers: &[f64], rows: usize, columns: usize| -> Vec<f64> {
+            (0..rows * columns).map(|place| numbers[place % rows * columns + place / rows]).collect()
+        };
+        let lefts = [(1, [rows, inner], a.clone()), (0, [inner, rows], turned(&a, rows, inner))];
+        let rights = [(0, [inner, columns], b.clone()), (1, [columns, inner], turned(&b, inner, columns))];
+        for (left, a_shape, a) in &lefts {
+            for (right, b_shape, b) in &rights {
+                for dtype in [Type::F32, Type::F64] {
+                    let op = Op::Dot(dot(&[*left], &[], &[*right], &[]));
+                    let operands = [tensor(dtype, a_shape, a), tensor(dtype, b_shape, b)];
+                    let got = numbers(&run(op, &operands, &ty(dtype, &[rows, columns])));
+                    assert_eq!(got, want, "{rows} rows, {inner} inner, {columns} columns, {left}, {right}, {dtype}");
+                }
+            }
         }
     }
 }

@@ -245,5 +245,7 @@ fn gradients_flow_through() {
     check_gradients(Op::Take(Axis { axis: 0 }), &[x.clone(), at(&[2, 2], &[1., 1., 0., 2.])], &[2, 2, 4]);
     check_gradients(Op::Take(Axis { axis: 1 }), &[x.clone(), at(&[3], &[1., 1., 0.])], &[3, 3]);
     let picks = at(&[3, 2], &[0., 0., 3., 1., 2., 2.]);
-    check_gradients(Op::TakeAlongAxis(Axis { axis: 1 }), &[x, picks], &[3, 2]);
+    check_gradients(Op::TakeAlongAxis(Axis { axis: 1 }), &[x.clone(), picks], &[3, 2]);
+    check_gradients(Op::TakeAlongAxis(Axis { axis: 1 }), &[x.clone(), at(&[3, 1], &[3., 0., 3.])], &[3, 1]);
+    check_gradients(Op::TakeAlongAxis(Axis { axis: 0 }), &[x, at(&[1, 4], &[2., 0., 1., 2.])], &[1, 4]);
 }

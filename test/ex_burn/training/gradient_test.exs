@@ -218,6 +218,41 @@ defmodule ExBurn.Training.GradientTest do
     assert Nx.to_flat_list(gradients["dense_0"]["kernel"]) == [-120.0]
   end
 
+  # One element of each row, as integer targets are taken, or of each column; the prediction is taken from twice.
+  test "of elements along an axis, whatever type names them" do
+    axon = "x" |> Axon.input(shape: {nil, 3}) |> Axon.dense(300)
+    x = GradientCases.random({4, 3}, 9)
+    rows = [[299], [0], [255], [0]]
+    columns = [for(column <- 0..299, do: rem(column, 4))]
+
+    for {indices, axis, types} <- [{rows, 1, [:u16, :s32, :s64, :u64]}, {columns, 0, [:u8, :s8]}],
+        type <- types do
+      loss = fn _y, p ->
+        places = Nx.tensor(indices, type: type)
+        taken = Nx.take_along_axis(p, places, axis: axis)
+        again = p |> Nx.sin() |> Nx.take_along_axis(places, axis: axis)
+        Nx.sum(Nx.multiply(Nx.exp(taken), again))
+      end
+
+      model = Model.compile(axon, loss: loss, seed: 5)
+      data = {x, Nx.iota({4, 300}, type: :f32)}
+      got = Training.compute_gradients(model, data)
+      assert_relative(got, gradients(model, data, loss), 1.0e-5, [inspect(type)])
+    end
+  end
+
+  # 1 / p is infinite at the place of a zero alone.
+  test "of an element that was taken is nowhere else, infinite or not" do
+    loss = fn _y, p ->
+      p |> Nx.take_along_axis(Nx.tensor([[1]]), axis: 1) |> Nx.log() |> Nx.sum()
+    end
+
+    axon = "x" |> Axon.input(shape: {nil, 1}) |> Axon.dense(3, kernel_initializer: :zeros)
+    model = Model.compile(axon, loss: loss)
+    gradients = Training.compute_gradients(model, {Nx.tensor([[1.0]]), Nx.tensor([[0.0]])})
+    assert Nx.to_flat_list(gradients["dense_0"]["bias"]) == [0.0, :infinity, 0.0]
+  end
+
   defp parameters_of(gradients) do
     for {layer, tensors} <- gradients, into: %{} do
       {layer, Map.new(tensors, fn {name, t} -> {name, Nx.backend_copy(t, Nx.BinaryBackend)} end)}
