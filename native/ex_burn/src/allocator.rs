@@ -19,8 +19,9 @@ const COUNTED: usize = 1 << 10;
 /// Most bytes that are kept; larger blocks go back at once.
 const MOST: usize = 64 << 20;
 
-/// Large blocks start at a line of the cache, so that no vector lies across two.
-const LINE: usize = 64;
+/// Large blocks start at a line of the cache, so that no vector lies across two; every other one, which is what products ask
+/// for their copies of operands.
+const LINE: usize = 128;
 
 /// From twice this size on, blocks start at a large page of memory and have such pages where the system offers them:
 /// there are fewer of them to set up and to find again.

@@ -27,13 +27,13 @@ fn copy<T: Stored>(tensor: &FlexTensor) -> FlexTensor {
     stored(out, layout.shape().clone(), tensor.dtype())
 }
 
-/// Elements of a task, of `len`: fewer where each is read from another line, and then whole squares if these are not large.
+/// Elements of a task, of `len`: fewer where each is read from another line, and then whole squares if these are no larger.
 fn part(nest: &Nest<1>, len: usize) -> usize {
     if nest.step() == [1] {
         return CHUNK.max(len / 8);
     }
-    let (size, square) = ((CHUNK / 4).max(len / 8), (nest.row() * SIDE).max(1));
-    if square <= size { size.next_multiple_of(square) } else { size }
+    let square = (nest.row() * SIDE).max(1);
+    if square <= CHUNK { (CHUNK / 4).max(len / 8).next_multiple_of(square) } else { CHUNK.max(len / 8) }
 }
 
 /// The elements from number `first` on.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::block::vectorized;
 use super::crew::{share, threads};
 use super::product::{GEMM_ROWS, Matrix, ORDERED_ROWS, Real, Target};
-use super::tasks::chunks;
+use super::tasks::{CHUNK, chunks};
 use super::{View, value};
 use crate::error::Result;
 use crate::value::Value;
@@ -25,12 +25,21 @@ const ROWS: usize = 64;
 /// Most tasks that share the lines of a matrix.
 const LINE_TASKS: usize = 8;
 
+/// Fewest lines of such a task, where it has several rows to multiply.
+const LINES: usize = 192;
+
 /// Columns from which on a part of them is long enough to be read as fast as whole lines.
 const LONG: usize = 1024;
 
-/// Lines of a left matrix, which are its columns, and columns of the product from which on `gemm` takes longer to read across
-/// these lines than it takes to bring them in order.
+/// Lines of a left matrix, which are its columns, from which on `gemm` takes longer to read across them than it takes to bring
+/// them in order, where the matrix is not small and the product's rows are [`WIDE`].
 const DEEP: usize = 128;
+
+/// Columns of a product that are worth a copy of another operand.
+const WIDE: usize = 256;
+
+/// Elements of `f32` in the longest vectors.
+const VECTOR: usize = 16;
 
 /// Columns of a task are a multiple of this, a line of the cache or more.
 const COLUMNS: usize = 64;
@@ -41,14 +50,18 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
         return Ok(turned(&matmul::<T>(&turned(rhs), &turned(lhs))?).contiguous());
     }
     let ([rows, inner], columns) = sizes(lhs, rhs);
-    let lhs = if inner.min(columns) >= DEEP { in_rows(lhs, columns) } else { lhs.clone() };
+    let is_wide = rows >= GEMM_ROWS && columns >= WIDE;
+    let lhs = if is_wide && inner >= DEEP && rows * inner > CHUNK { in_rows(lhs, columns) } else { lhs.clone() };
     let rhs = in_rows(rhs, rows);
     let (left, right) = (Batch::<T>::new(&lhs)?, Batch::<T>::new(&rhs)?);
     let count = left.count();
     let matrix = rows * columns;
     let mut out = Vec::with_capacity(count * matrix);
     let places = &mut out.spare_capacity_mut()[..count * matrix];
-    if rows * columns * inner < GRAIN / 8 * rows.clamp(1, 16) || count >= 2 * threads() {
+    let is_small = rows * columns * inner < GRAIN / 8 * rows.clamp(1, 16);
+    let tasks = if is_small || count == 0 { 1 } else { line_tasks(&left.matrix(0), &right.matrix(0)) };
+    // By lines or not: how an element is summed does not depend on the number of threads.
+    if is_small || tasks == 1 && count >= 2 * threads() {
         let together = (grain(rows) / (matrix * inner).max(1)).max(1);
         chunks(places, together * matrix, &|number, part| {
             for (i, out) in part.chunks_exact_mut(matrix.max(1)).enumerate() {
@@ -58,7 +71,8 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
         });
     } else {
         for (place, out) in places.chunks_exact_mut(matrix).enumerate() {
-            large(out, left.matrix(place), right.matrix(place), rows, columns);
+            let (left, right) = (left.matrix(place), right.matrix(place));
+            if tasks > 1 { by_lines(out, left, right, tasks) } else { large(out, left, right, rows, columns) }
         }
     }
     // SAFETY: each matrix of the result is written.
@@ -91,7 +105,9 @@ fn is_for_turning(lhs: &Value, rhs: &Value) -> bool {
         let strides = tensor.layout().strides();
         strides[strides.len() - 2] == 1 && strides[strides.len() - 1] >= inner as isize
     });
-    are_lines && (ORDERED_ROWS..GEMM_ROWS).contains(&rows) && 2 * rows * (inner + columns) < inner * columns
+    // The rows become columns, which are computed by whole vectors.
+    let are_few = rows < GEMM_ROWS && rows.is_multiple_of(VECTOR);
+    are_lines && are_few && columns >= WIDE && 2 * rows * (inner + columns) < inner * columns
 }
 
 /// The last two axes exchanged.
@@ -124,11 +140,6 @@ fn length(whole: usize, least: usize, unit: usize, fewest: usize) -> usize {
 
 /// One product on all cores. Each element is summed alike however the rows or columns are shared out.
 fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
-    let are_lines = rhs.is_in_rows() && (rows == 1 || lhs.is_in_rows());
-    let tasks = if are_lines { line_tasks(rows, lhs.columns(), columns) } else { 1 };
-    if tasks > 1 {
-        return by_lines(out, lhs, rhs, tasks);
-    }
     if rows < 2 * ROWS {
         return by_columns(out, lhs, rhs, rows, columns);
     }
@@ -142,11 +153,12 @@ fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_
 }
 
 /// The tasks of [`by_lines`]; 1 where that is no way to go: adding up what they make is to take a fraction of the time.
-fn line_tasks(rows: usize, inner: usize, columns: usize) -> usize {
-    match inner / (4 * rows) {
-        _ if rows == 1 => LINE_TASKS,
+fn line_tasks<T: Real>(lhs: &Matrix<'_, T>, rhs: &Matrix<'_, T>) -> usize {
+    match lhs.columns() / LINES.max(6 * lhs.rows()) {
+        _ if !rhs.is_in_rows() => 1,
+        _ if lhs.rows() == 1 => LINE_TASKS,
         0 => 1,
-        _ if rows >= GEMM_ROWS || columns >= LONG => 1,
+        _ if !lhs.is_in_rows() || lhs.rows() >= GEMM_ROWS || rhs.columns() >= LONG => 1,
         most => LINE_TASKS.min(1 << most.ilog2()),
     }
 }

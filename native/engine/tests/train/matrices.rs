@@ -188,6 +188,8 @@ fn gradients_are_clipped_and_weights_decay() {
     assert_close(&see(norm(6.5), 1.0), &[1.5, -2.0, 6.0], 1e-12);
     assert_close(&see(norm(13.0), 1.0), &[3.0, -4.0, 12.0], 1e-12);
     assert_close(&see(norm(6.5), 0.5), &[1.5, -2.0, 6.0], 1e-12);
+    let huge = [vec![3e200, -4e200], vec![12e200]];
+    assert_close(&prepared(norm(6.5), 1.0, Type::F64, &params, &huge), &[1.5, -2.0, 6.0], 1e-12);
     assert_close(&see(Clip { value: Some(3.5), ..Clip::default() }, 1.0), &[3.0, -3.5, 3.5], 1e-12);
     assert_close(&see(Clip { decay: 0.5, ..Clip::default() }, 1.0), &[3.5, -5.0, 14.0], 1e-12);
     // Elements first: (3, -4, 4), whose norm is the root of 41, and what decays is not clipped.

@@ -15,6 +15,9 @@ use crate::value::Value;
 /// Sums that are kept side by side.
 const LANES: usize = 16;
 
+/// 2^-540: no square of a number that is so much smaller is infinite, nor are many of them.
+const LESS: f64 = f64::from_bits((1023 - 540) << 52);
+
 /// How gradients are kept small, and parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clip {
@@ -89,6 +92,15 @@ impl Prepare {
     ///
     /// As [`new`](Self::new).
     pub fn norm(gradients: &[Value], scale: f64, limit: f64) -> Result<f64> {
+        let sum = Self::squares(gradients, scale, limit)?;
+        if sum.is_finite() {
+            return Ok(sum.sqrt());
+        }
+        // Squares of what `f64` holds may be more than that.
+        Ok(Self::squares(gradients, scale * LESS, limit * LESS)?.sqrt() / LESS)
+    }
+
+    fn squares(gradients: &[Value], scale: f64, limit: f64) -> Result<f64> {
         let squares = |value: &Value| {
             let sum = match value.dtype() {
                 Type::F32 => squares::<f32>(value, scale, limit),
@@ -99,7 +111,7 @@ impl Prepare {
             };
             sum.ok_or_else(|| unsupported(value))
         };
-        Ok(gradients.iter().map(squares).sum::<Result<f64>>()?.sqrt())
+        gradients.iter().map(squares).sum()
     }
 
     /// This, unless it changes nothing.
