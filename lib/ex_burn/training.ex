@@ -90,13 +90,14 @@ defmodule ExBurn.Training do
     * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.
       An epoch that is left with no batch ends the run. A step behind which a parameter is not finite is taken back, at the
       latest before the epoch ends or a checkpoint is written; with `:stop` that ends the run. Defaults to `:stop`
-    * `:gradients` - `:autodiff`, by the engine, as one program with the loss where each operation has a rule for that, else on
-      Burn's tape; or `:symbolic`, by Nx while the model is traced. Both are the same but for
-      rounding (Nx 0.13 holds some numbers in `f32`, such as the one that the gradient of `Nx.mean/2` divides by, so in `f64` its
-      own are exact to about 1.0e-8), except where the gradient that Nx 0.13 derives differs from finite differences: in layers that loop
-      (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like), so give these `:autodiff` or `unroll: :static`; in
-      maxima and minima of windows with padding, such as `Axon.max_pool/2` with `padding: :same`, and in a `cond` whose
-      branches compute from a value that is read outside of it too, so give these `:autodiff`. Defaults to `:autodiff`
+    * `:gradients` - `:autodiff`, by the engine, as one program with the loss where each operation has a rule for
+      that, else on Burn's tape; or `:symbolic`, by Nx while the model is traced. Both are the same but for rounding
+      (Nx 0.13 holds some numbers in `f32`, such as the one that the gradient of `Nx.mean/2` divides by, so in `f64`
+      its own are exact to about 1.0e-8), except where the gradient that Nx 0.13 derives differs from finite
+      differences: in layers that loop (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like), so give these
+      `:autodiff` or `unroll: :static`; in maxima and minima of windows with padding, such as `Axon.max_pool/2` with
+      `padding: :same`, and in a `cond` whose branches compute from a value that is read outside of it too, so give
+      these `:autodiff`. Defaults to `:autodiff`
     * `:gradient_checkpointing` - with `false` the backward pass finds everything it needs in memory. With `true` the step is
       cut in segments: only what lies between them is kept, and each is computed again on the way back. So memory grows with
       the root of a model's depth, and a step takes up to half as long again, one with a loop about three times as

@@ -156,20 +156,24 @@ fn a_product_does_not_depend_on_the_number_of_cores() {
         [32, 784, 256],
         [20, 1000, 300],
     ];
-    for [rows, inner, columns] in shapes {
+    let batches = [[2, 8, 1024, 300], [3, 1, 1024, 1024], [5, 16, 784, 400]];
+    for [count, rows, inner, columns] in
+        shapes.map(|[rows, inner, columns]| [1, rows, inner, columns]).into_iter().chain(batches)
+    {
         let noise = |i: usize| f64::from((i as f32 * 0.618).sin());
         let matrix = |rows: usize, columns: usize| {
-            let numbers: Vec<f64> = (0..rows * columns).map(noise).collect();
-            tensor(Type::F32, &[rows, columns], &numbers)
+            let numbers: Vec<f64> = (0..count * rows * columns).map(noise).collect();
+            tensor(Type::F32, &[count, rows, columns], &numbers)
         };
         let (a, b) = (matrix(rows, inner), matrix(inner, columns));
         let product = |cores: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(cores).build().unwrap();
-            let op = Op::Dot(dot(&[1], &[], &[0], &[]));
-            pool.install(|| numbers(&run(op, &[a.clone(), b.clone()], &ty(Type::F32, &[rows, columns]))))
+            let op = Op::Dot(dot(&[2], &[0], &[1], &[0]));
+            pool.install(|| numbers(&run(op, &[a.clone(), b.clone()], &ty(Type::F32, &[count, rows, columns]))))
         };
         let one = product(1);
-        assert!([2, 3, 8].into_iter().all(|cores| product(cores) == one), "{rows} x {inner} x {columns}");
+        let alike = [2, 3, 8].into_iter().all(|cores| product(cores) == one);
+        assert!(alike, "{count} of {rows} x {inner} x {columns}");
     }
 }
 
