@@ -80,11 +80,13 @@ defmodule ExBurn.Training do
     * `:lr_schedule` - by epochs or by steps, see `ExBurn.Training.Schedule`. Defaults to the model's learning rate throughout
     * `:clip_value` - bound of every element of a gradient, which a normal number of `f32` can be
     * `:clip_norm` - bound of the Euclidean norm of all gradients together, after `:clip_value`: where it is larger, all are
-      multiplied by the bound over the norm. A normal number of `f32` too, as less would make all gradients 0
+      multiplied by the bound over the norm. A normal number of `f32` too, as less would make all gradients 0. A GPU adds the
+      squares in `f32`, so there a norm above 1.8e19 makes all gradients 0 as well, and one below 1.0e-22 is not clipped
     * `:weight_decay` - with `:adamw`, `:lamb`, `:lion` and `:muon` their option `:decay`; with other optimizers this share of
       each parameter is added to its gradient after clipping. Defaults to `0.0`
     * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: the one that all their rows
-      would make as one batch, with their weights. The last step of an epoch takes the batches that are left. Defaults to `1`
+      would make as one batch, with their weights. The last step of an epoch takes the batches that are left. The sum is of the
+      parameters' type: in `f16` and `bf16` it loses what many small batches add to it. Defaults to `1`
     * `:loss_scale` - for models that compute in `f16`: what the loss is multiplied by on the way back, `:dynamic` or a number,
       see `ExBurn.Training.LossScale`. Defaults to `nil`
     * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.
@@ -93,7 +95,7 @@ defmodule ExBurn.Training do
     * `:gradients` - `:autodiff`, by the engine, as one program with the loss where each operation has a rule for
       that, else on Burn's tape; or `:symbolic`, by Nx while the model is traced. Both are the same but for rounding
       (Nx 0.13 holds some numbers in `f32`, such as the one that the gradient of `Nx.mean/2` divides by, so in `f64`
-      its own are exact to about 1.0e-8), except where the gradient that Nx 0.13 derives differs from finite
+      its own are exact to about 6.0e-8), except where the gradient that Nx 0.13 derives differs from finite
       differences: in layers that loop (`unroll: :dynamic`, the default of `Axon.lstm/3` and its like), so give these
       `:autodiff` or `unroll: :static`; in maxima and minima of windows with padding, such as `Axon.max_pool/2` with
       `padding: :same`, and in a `cond` whose branches compute from a value that is read outside of it too, so give
