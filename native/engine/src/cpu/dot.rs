@@ -47,7 +47,7 @@ const COLUMNS: usize = 64;
 /// The products of `lhs` `[.., rows, inner]` and `rhs` `[.., inner, columns]`, plain values with the same batch axes.
 pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     if is_for_turning(lhs, rhs) {
-        return Ok(turned(&matmul::<T>(&turned(rhs), &turned(lhs))?).contiguous());
+        return Ok(matmul::<T>(&rhs.clone().turned(), &lhs.clone().turned())?.turned().contiguous());
     }
     let ([rows, inner], columns) = sizes(lhs, rhs);
     let is_wide = rows >= GEMM_ROWS && columns >= WIDE;
@@ -108,13 +108,6 @@ fn is_for_turning(lhs: &Value, rhs: &Value) -> bool {
     // The rows become columns, which are computed by whole vectors.
     let are_few = rows < GEMM_ROWS && rows.is_multiple_of(VECTOR);
     are_lines && are_few && columns >= WIDE && 2 * rows * (inner + columns) < inner * columns
-}
-
-/// The last two axes exchanged.
-fn turned(value: &Value) -> Value {
-    let mut axes: Vec<usize> = (0..value.rank()).collect();
-    axes.swap(value.rank() - 2, value.rank() - 1);
-    value.clone().permute(&axes)
 }
 
 /// One product in memory that is as large as it.

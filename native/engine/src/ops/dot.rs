@@ -111,8 +111,8 @@ fn matmul(lhs: Value, rhs: Value) -> Result<Value> {
         |[lhs, rhs], _| {
             let (lhs, rhs) = (lhs.clone(), rhs.clone());
             Box::new(move |operand, g| match operand {
-                0 => plain_matmul(&g, &turned(rhs.clone())),
-                _ => plain_matmul(&turned(lhs.clone()), &g),
+                0 => plain_matmul(&g, &rhs.clone().turned()),
+                _ => plain_matmul(&lhs.clone().turned(), &g),
             })
         },
     )
@@ -120,12 +120,4 @@ fn matmul(lhs: Value, rhs: Value) -> Result<Value> {
 
 fn plain_matmul(lhs: &Value, rhs: &Value) -> Result<Value> {
     cpu::for_types!(lhs.dtype(), T => cpu::matmul::<T>(lhs, rhs), F32 f32, F64 f64)
-}
-
-/// With the last two axes exchanged.
-fn turned(matrices: Value) -> Value {
-    let rank = matrices.rank();
-    let mut axes: Vec<usize> = (0..rank).collect();
-    axes.swap(rank - 2, rank - 1);
-    matrices.permute(&axes)
 }

@@ -58,6 +58,14 @@ impl Value {
         by_class!(self, |t| Dispatch::float_permute(t, &axes), |t| Dispatch::int_permute(t, &axes))
     }
 
+    /// The last two axes exchanged.
+    pub(crate) fn turned(self) -> Self {
+        let rank = self.rank();
+        let mut axes: Vec<usize> = (0..rank).collect();
+        axes.swap(rank - 2, rank - 1);
+        self.permute(&axes)
+    }
+
     /// Axes of length 1 repeated to `shape`, which has the same rank.
     pub fn expand(self, shape: &[usize]) -> Self {
         if self.has_shape(shape) {
