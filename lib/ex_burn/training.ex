@@ -80,13 +80,12 @@ defmodule ExBurn.Training do
     * `:lr_schedule` - by epochs or by steps, see `ExBurn.Training.Schedule`. Defaults to the model's learning rate throughout
     * `:clip_value` - bound of every element of a gradient, which a normal number of `f32` can be
     * `:clip_norm` - bound of the Euclidean norm of all gradients together, after `:clip_value`: where it is larger, all are
-      multiplied by the bound over the norm. A normal number of `f32` too, as less would make all gradients 0. A GPU adds the
-      squares in `f32`, so there a norm above 1.8e19 makes all gradients 0 as well, and one below 1.0e-19 may not be clipped
+      multiplied by the bound over the norm. A normal number of `f32` too, as less would make all gradients 0
     * `:weight_decay` - with `:adamw`, `:lamb`, `:lion` and `:muon` their option `:decay`; with other optimizers this share of
       each parameter is added to its gradient after clipping. Defaults to `0.0`
     * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: the one that all their rows
-      would make as one batch, with their weights. The last step of an epoch takes the batches that are left. The sum is of the
-      parameters' type: in `f16` and `bf16` it loses what many small batches add to it, or overflows. Defaults to `1`
+      would make as one batch, with their weights. The last step of an epoch takes the batches that are left. The mean is kept
+      in `f32` where gradients are of 16 bits. Defaults to `1`
     * `:loss_scale` - for models that compute in `f16`: what the loss is multiplied by on the way back, `:dynamic` or a number,
       see `ExBurn.Training.LossScale`. Defaults to `nil`
     * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.

@@ -3,6 +3,8 @@
 
 #[path = "tools/gpu.rs"]
 mod machine;
+#[path = "tools/weighed.rs"]
+mod weighed;
 
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
@@ -200,6 +202,12 @@ fn clipping_decay_and_accumulation() {
     for config in configs {
         same(&format!("{config:?}"), &device, config, None);
     }
+}
+
+#[test]
+fn batches_that_make_one_step_are_averaged_without_loss() {
+    let Some((_turn, device)) = gpu() else { return };
+    weighed::check(&device);
 }
 
 #[test]

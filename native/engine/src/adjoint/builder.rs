@@ -197,13 +197,23 @@ impl Builder {
 
     /// The sum over `axes`, which vanish.
     pub(crate) fn sum(&mut self, x: usize, axes: Vec<usize>) -> usize {
+        self.fold(Fold::Sum, x, axes)
+    }
+
+    /// All of `x` folded to a scalar.
+    pub(crate) fn folded(&mut self, fold: Fold, x: usize) -> usize {
+        let axes = (0..self.ty(x).shape.len()).collect();
+        self.fold(fold, x, axes)
+    }
+
+    fn fold(&mut self, fold: Fold, x: usize, axes: Vec<usize>) -> usize {
         if axes.is_empty() {
             return x;
         }
         let ty = self.ty(x).clone();
         let kept = (0..ty.shape.len()).filter(|axis| !axes.contains(axis));
         let shape: Vec<usize> = kept.map(|axis| ty.shape[axis]).collect();
-        let reduce = Reduce { fold: Fold::Sum, axes: Some(axes), keep_axes: false };
+        let reduce = Reduce { fold, axes: Some(axes), keep_axes: false };
         self.emit(Op::Reduce(reduce), &[x], ty.dtype, &shape)
     }
 

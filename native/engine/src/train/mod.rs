@@ -1,5 +1,6 @@
 //! Training: gradients by Burn's autodiff, optimizers, and the loop that runs epochs on a thread of its own.
 
+mod accumulated;
 mod checkpointed;
 mod control;
 mod cuts;
@@ -19,7 +20,6 @@ mod run;
 mod scaling;
 mod session;
 mod step;
-mod sum;
 
 pub use checkpointed::Checkpointing;
 pub use control::{Answer, Failure};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::accumulated::{Accumulated, Share};
 use super::finite::{Found, Seen};
 use super::optimizer::{Clip, Optimizer, OptimizerState, Prepare, adding};
 use super::scaling::{LossScale, Scaling};
-use super::sum::{Share, Sum};
 use crate::device::Device;
 use crate::error::Result;
 use crate::exec::Executable;
@@ -21,7 +21,7 @@ pub(super) struct Model {
     clip: Clip,
     /// Batches whose gradients make one step.
     accumulate: usize,
-    sum: Sum,
+    accumulated: Accumulated,
     /// Parameters and states before the last step, and memory for the next one.
     before: (Vec<Value>, Vec<Value>),
     device: Device,
@@ -34,7 +34,7 @@ pub(super) struct Model {
 /// What a batch makes of a model on a GPU, before it is known whether its loss and gradients are good.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    sum: Sum,
+    accumulated: Accumulated,
     moved: Option<(Vec<Value>, OptimizerState)>,
 }
 
@@ -60,7 +60,7 @@ impl Model {
             optimizer,
             clip,
             accumulate,
-            sum: Sum::default(),
+            accumulated: Accumulated::default(),
             before,
             device,
             adder,
@@ -117,27 +117,27 @@ impl Model {
             return self.accept(ahead, states);
         }
         self.before.1 = std::mem::replace(&mut self.states, states);
-        self.sum.add(gradients, Share { weight, factor: self.factor() })?;
-        if self.sum.batches < self.accumulate { Ok(()) } else { self.step(learning_rate) }
+        self.accumulated.add(gradients, Share { weight, factor: self.factor() })?;
+        if self.accumulated.batches < self.accumulate { Ok(()) } else { self.step(learning_rate) }
     }
 
     /// What [`add`](Self::add) would make of a batch; `None` on the CPU, where memory is used again instead.
     pub(super) fn ahead(&mut self, gradients: &[Value], weight: f64, learning_rate: f64) -> Result<Option<Ahead>> {
         let Some(adder) = &self.adder else { return Ok(None) };
         let share = Share { weight, factor: self.factor() };
-        let sum = self.sum.with(gradients, share, adder, &self.device)?;
-        if sum.batches < self.accumulate {
-            return Ok(Some(Ahead { sum, moved: None }));
+        let accumulated = self.accumulated.with(gradients, share, adder, &self.device)?;
+        if accumulated.batches < self.accumulate {
+            return Ok(Some(Ahead { accumulated, moved: None }));
         }
-        let scale = sum.scale();
-        let moved = self.optimizer.ahead(&self.params, sum.gradients, scale, learning_rate)?;
-        Ok(Some(Ahead { sum: Sum::default(), moved }))
+        let (gradients, scale) = accumulated.finish(&self.params)?;
+        let moved = self.optimizer.ahead(&self.params, gradients, scale, learning_rate)?;
+        Ok(Some(Ahead { accumulated: Accumulated::default(), moved }))
     }
 
     /// Takes what a batch made, and its new states.
-    pub(super) fn accept(&mut self, Ahead { sum, moved }: Ahead, states: Vec<Value>) -> Result<()> {
+    pub(super) fn accept(&mut self, Ahead { accumulated, moved }: Ahead, states: Vec<Value>) -> Result<()> {
         self.before.1 = std::mem::replace(&mut self.states, states);
-        self.sum = sum;
+        self.accumulated = accumulated;
         self.move_on(moved)
     }
 
@@ -154,25 +154,24 @@ impl Model {
 
     /// Takes a step down along the gradients so far, if there are some.
     pub(super) fn step(&mut self, learning_rate: f64) -> Result<()> {
-        if self.sum.batches == 0 {
+        if self.settled() {
             return Ok(());
         }
-        let sum = std::mem::take(&mut self.sum);
-        let scale = sum.scale();
+        let (gradients, scale) = std::mem::take(&mut self.accumulated).finish(&self.params)?;
         if self.device != Device::Cpu {
-            let moved = self.optimizer.ahead(&self.params, sum.gradients, scale, learning_rate)?;
+            let moved = self.optimizer.ahead(&self.params, gradients, scale, learning_rate)?;
             return self.move_on(moved);
         }
-        let prepare = Prepare::new(self.clip, scale, &sum.gradients)?;
+        let prepare = Prepare::new(self.clip, scale, &gradients)?;
         let (next, _) = &mut self.before;
-        self.optimizer.step(&self.params, next, sum.gradients, &prepare, learning_rate)?;
+        self.optimizer.step(&self.params, next, gradients, &prepare, learning_rate)?;
         std::mem::swap(&mut self.params, next);
         self.stepped()
     }
 
     /// Whether no gradients wait for a step.
     pub(super) fn settled(&self) -> bool {
-        self.sum.batches == 0
+        self.accumulated.batches == 0
     }
 
     /// The first parameter that is not finite, with what is not.
@@ -186,6 +185,6 @@ impl Model {
         let (params, states) = &mut self.before;
         std::mem::swap(&mut self.params, params);
         std::mem::swap(&mut self.states, states);
-        self.sum = Sum::default();
+        self.accumulated = Accumulated::default();
     }
 }

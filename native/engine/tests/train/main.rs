@@ -10,3 +10,5 @@ mod orders;
 mod owners;
 mod runs;
 mod setups;
+#[path = "../tools/weighed.rs"]
+mod weighed;

@@ -190,6 +190,12 @@ fn gradients_are_clipped_and_weights_decay() {
     assert_close(&see(norm(6.5), 0.5), &[1.5, -2.0, 6.0], 1e-12);
     let huge = [vec![3e200, -4e200], vec![12e200]];
     assert_close(&prepared(norm(6.5), 1.0, Type::F64, &params, &huge), &[1.5, -2.0, 6.0], 1e-12);
+    // Where the norm is more than the largest number, and the bound over the norm less than the smallest.
+    let largest = [vec![1e308; 25], vec![-1e308; 75]];
+    let clipped = prepared(norm(10.0), 1.0, Type::F64, &[vec![0.0; 25], vec![0.0; 75]], &largest);
+    assert_close(&clipped, &[vec![1.0; 25], vec![-1.0; 75]].concat(), 1e-12);
+    let far = |x: f64, bound| prepared(norm(bound), 1.0, Type::F32, &[vec![0.0]], &[vec![x]])[0] / bound;
+    assert_close(&[far(3e38, 0.1), far(1e10, 1e-36), far(-1e-20, 1e-37)], &[1.0, 1.0, -1.0], 1e-6);
     assert_close(&see(Clip { value: Some(3.5), ..Clip::default() }, 1.0), &[3.0, -3.5, 3.5], 1e-12);
     assert_close(&see(Clip { decay: 0.5, ..Clip::default() }, 1.0), &[3.5, -5.0, 14.0], 1e-12);
     // Elements first: (3, -4, 4), whose norm is the root of 41, and what decays is not clipped.

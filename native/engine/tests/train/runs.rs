@@ -2,9 +2,10 @@ use ex_burn_engine::program::{Binary, Op, Unary};
 use ex_burn_engine::train::{
     Adam, Answer, Config, Ending, EpochReport, Event, Job, Progress, Rule, Session, Validation, order,
 };
-use ex_burn_engine::{Error, TensorType, Type};
+use ex_burn_engine::{Device, Error, TensorType, Type};
 
 use crate::linear::{Builder, Linear, assert_close, config, elements, program, start, sum, tensor};
+use crate::weighed;
 
 /// How a run went.
 struct Outcome {
@@ -238,4 +239,9 @@ fn a_step_after_which_no_loss_is_finite_is_taken_back() {
     let error = Error::NonFinite { what: "loss".into(), parameter: None, value: "inf".into(), epoch: 1, step: 2 };
     assert_eq!(outcome.last, Event::Failed(error));
     assert_eq!(outcome.weights(), [0.5]);
+}
+
+#[test]
+fn batches_that_make_one_step_are_averaged_without_loss() {
+    weighed::check(&Device::Cpu);
 }

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use super::element::wide;
 use super::formulas::{Formulas, Site};
 use super::{Clip, OptimizerState, Rule};
 use crate::adjoint::Builder;
 use crate::device::Device;
 use crate::error::Result;
 use crate::exec::Executable;
-use crate::program::{Binary, Program, Unary};
+use crate::program::{Binary, Fold, Program, Unary};
 use crate::types::{TensorType, Type};
 use crate::value::Value;
 
@@ -127,13 +128,7 @@ fn prepared(b: &mut Builder, clip: Clip, count: usize, scale: usize) -> Vec<usiz
         gradients.push(gradient);
     }
     if let Some(bound) = clip.norm {
-        let squares: Vec<usize> = gradients.iter().map(|&gradient| squares(b, gradient)).collect();
-        let sum = squares.into_iter().reduce(|a, c| b.binary(Binary::Add, a, c)).unwrap_or(scale);
-        let norm = b.unary(Unary::Sqrt, sum);
-        let norm = b.with(Binary::Max, norm, bound);
-        let bound = b.number(bound, b.ty(norm).dtype);
-        let shrink = b.over(bound, norm);
-        gradients.iter_mut().for_each(|gradient| *gradient = weighted(b, *gradient, shrink));
+        gradients = clipped(b, gradients, bound);
     }
     if clip.decay > 0.0 {
         for (index, gradient) in gradients.iter_mut().enumerate() {
@@ -145,11 +140,63 @@ fn prepared(b: &mut Builder, clip: Clip, count: usize, scale: usize) -> Vec<usiz
     gradients
 }
 
-/// The sum of the squares.
-pub(super) fn squares(b: &mut Builder, x: usize) -> usize {
-    let square = b.squared(x);
-    let axes = (0..b.shape(x).len()).collect();
-    b.sum(square, axes)
+/// The gradients times the bound over their norm, where that is more.
+fn clipped(b: &mut Builder, gradients: Vec<usize>, bound: f64) -> Vec<usize> {
+    let norm = Norm::of(b, &gradients, bound);
+    let dtype = b.ty(norm.unit).dtype;
+    let (one, bound) = (b.number(1.0, dtype), b.number(bound, dtype));
+    let in_units = b.over(bound, norm.unit);
+    let is_more = b.binary(Binary::Greater, norm.units, in_units);
+    let root = b.select(is_more, norm.root, one);
+    let shrink = b.over(bound, norm.units);
+    let shrink = b.select(is_more, shrink, one);
+    let clip = |gradient| {
+        let gradient = over_square(b, gradient, root);
+        weighted(b, gradient, shrink)
+    };
+    gradients.into_iter().map(clip).collect()
+}
+
+/// A Euclidean norm in units of the largest element, as its square may be more than the type holds, or nothing.
+pub(super) struct Norm {
+    unit: usize,
+    units: usize,
+    root: usize,
+}
+
+impl Norm {
+    /// The norm of all `xs` together. The unit is not less than `least`.
+    pub(super) fn of(b: &mut Builder, xs: &[usize], least: f64) -> Self {
+        let types: Vec<TensorType> = xs.iter().map(|&x| b.ty(x).clone()).collect();
+        let dtype = number_type(&types).dtype;
+        let mut unit = b.number(least, dtype);
+        for &x in xs {
+            let size = b.unary(Unary::Abs, x);
+            let largest = b.folded(Fold::Max, size);
+            unit = b.binary(Binary::Max, unit, largest);
+        }
+        // Division of a GPU is only exact by numbers that are neither very large nor small.
+        let root = b.unary(Unary::Sqrt, unit);
+        let mut sum = b.number(0.0, dtype);
+        for &x in xs {
+            let x = over_square(b, x, root);
+            let square = b.squared(x);
+            let squares = b.folded(Fold::Sum, square);
+            sum = b.binary(Binary::Add, sum, squares);
+        }
+        Self { unit, units: b.unary(Unary::Sqrt, sum), root }
+    }
+
+    pub(super) fn number(&self, b: &mut Builder) -> usize {
+        b.times(self.unit, self.units)
+    }
+}
+
+/// `x` over the square of a number, in the type of `x`.
+fn over_square(b: &mut Builder, x: usize, number: usize) -> usize {
+    let number = b.cast(number, b.ty(x).dtype);
+    let once = b.over(x, number);
+    b.over(once, number)
 }
 
 /// A program that prepares gradients for an optimizer that is a program itself: `params ++ gradients ++ [scale]` to gradients.
@@ -161,16 +208,19 @@ pub(super) fn preparing(clip: Clip, params: &[TensorType]) -> Program {
     b.finish(outputs)
 }
 
-/// A program that adds weighted gradients to sums: `sums ++ gradients ++ [weight]` to sums.
+/// A program that adds weighted gradients to means: `means ++ gradients ++ [old, new]`, where means count `old` and gradients `new`, to
+/// means in the type that optimizers compute in.
 pub(in crate::train) fn adding(types: &[TensorType]) -> Program {
-    let inputs = [types, types, &[number_type(types)]].concat();
+    let means: Vec<TensorType> = types.iter().map(|ty| TensorType::new(wide(ty.dtype), &ty.shape[..])).collect();
+    let numbers = vec![number_type(types); 2];
+    let inputs = [&means, types, &numbers].concat();
+    let count = types.len();
     let mut b = Builder::of(&Program { inputs, ..Program::default() });
-    let mut sums = Vec::with_capacity(types.len());
-    for (index, ty) in types.iter().enumerate() {
-        let gradient = b.real(types.len() + index);
-        let gradient = weighted(&mut b, gradient, 2 * types.len());
-        let sum = b.binary(Binary::Add, index, gradient);
-        sums.push(b.cast(sum, ty.dtype));
+    let mut next = Vec::with_capacity(count);
+    for index in 0..count {
+        let gradient = b.real(count + index);
+        let [old, new] = [(index, 2 * count), (gradient, 2 * count + 1)].map(|(x, part)| weighted(&mut b, x, part));
+        next.push(b.binary(Binary::Add, old, new));
     }
-    b.finish(sums)
+    b.finish(next)
 }

@@ -80,6 +80,6 @@ element!(f16, f32, f16::to_f32, f16::from_f32);
 element!(bf16, f32, bf16::to_f32, bf16::from_f32);
 
 /// The type of the moments of parameters of type `dtype`.
-pub(super) fn wide(dtype: Type) -> Type {
+pub(in crate::train) fn wide(dtype: Type) -> Type {
     if dtype == Type::F64 { Type::F64 } else { Type::F32 }
 }

@@ -1,9 +1,12 @@
 //! The rules in instructions: what a parameter changes by, and what its moments become.
 
-use super::compiled::squares;
+use super::compiled::Norm;
 use super::{Adagrad, Adam, Adamw, Lamb, Lion, Muon, Rmsprop, Rule, Sgd, muon};
 use crate::adjoint::Builder;
 use crate::program::{Axes, Binary, Dot, Op, Unary};
+
+/// Smaller elements than this do not count in a norm.
+const LEAST: f64 = 1e-30;
 
 /// Values of one parameter: itself, its prepared gradient, its moments and what they become, and numbers of the step.
 pub(super) struct Site {
@@ -142,8 +145,7 @@ impl Formulas<'_> {
     }
 
     fn norm(&mut self, x: usize) -> usize {
-        let squares = squares(self.0, x);
-        self.0.unary(Unary::Sqrt, squares)
+        Norm::of(self.0, &[x], LEAST).number(self.0)
     }
 
     fn lamb(&mut self, lamb: &Lamb, site: &mut Site) -> usize {

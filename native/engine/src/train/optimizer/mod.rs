@@ -38,6 +38,7 @@ use crate::exec::Executable;
 use crate::value::Value;
 pub(super) use away::number;
 pub(super) use compiled::adding;
+pub(super) use element::wide;
 pub(super) use update::blend;
 
 use away::Away;

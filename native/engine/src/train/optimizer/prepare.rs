@@ -18,6 +18,9 @@ const LANES: usize = 16;
 /// 2^-540: no square of a number that is so much smaller is infinite, nor are many of them.
 const LESS: f64 = f64::from_bits((1023 - 540) << 52);
 
+/// A factor from which on `f32` holds all of its digits, and its products with what is not tiny.
+const SMALL: f64 = 1e-30;
+
 /// How gradients are kept small, and parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clip {
@@ -29,19 +32,20 @@ pub struct Clip {
     pub decay: f64,
 }
 
-/// How the gradients of one step are prepared: `clamp(g * scale, -limit, limit) * shrink + decay * p`.
+/// How the gradients of one step are prepared: `clamp(g * scale, -limit, limit) * shrink + decay * p`, where
+/// `shrink` is two factors, as one may be too small for the type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prepare {
     scale: f64,
     limit: f64,
-    shrink: f64,
+    shrink: [f64; 2],
     decay: f64,
 }
 
 impl Default for Prepare {
     /// Gradients as they are.
     fn default() -> Self {
-        Self { scale: 1.0, limit: f64::INFINITY, shrink: 1.0, decay: 0.0 }
+        Self { scale: 1.0, limit: f64::INFINITY, shrink: [1.0; 2], decay: 0.0 }
     }
 }
 
@@ -80,8 +84,8 @@ impl Prepare {
     pub fn new(clip: Clip, scale: f64, gradients: &[Value]) -> Result<Self> {
         let limit = clip.value.unwrap_or(f64::INFINITY);
         let shrink = match clip.norm {
-            Some(bound) => bound / Self::norm(gradients, scale, limit)?.max(bound),
-            None => 1.0,
+            Some(bound) => Self::shrink(bound, gradients, scale, limit)?,
+            None => [1.0; 2],
         };
         Ok(Self { scale, limit, shrink, decay: clip.decay })
     }
@@ -98,6 +102,23 @@ impl Prepare {
         }
         // Squares of what `f64` holds may be more than that.
         Ok(Self::squares(gradients, scale * LESS, limit * LESS)?.sqrt() / LESS)
+    }
+
+    /// Two factors whose product is `bound` over the norm, where that is more.
+    fn shrink(bound: f64, gradients: &[Value], scale: f64, limit: f64) -> Result<[f64; 2]> {
+        let norm = Self::norm(gradients, scale, limit)?;
+        if norm <= bound {
+            return Ok([1.0; 2]);
+        }
+        if norm * SMALL < bound {
+            return Ok([bound / norm, 1.0]);
+        }
+        let root = if norm.is_finite() {
+            norm.sqrt()
+        } else {
+            Self::norm(gradients, scale * LESS, limit * LESS)?.sqrt() / LESS.sqrt()
+        };
+        Ok([bound.sqrt() / root; 2])
     }
 
     fn squares(gradients: &[Value], scale: f64, limit: f64) -> Result<f64> {
@@ -145,14 +166,15 @@ impl Prepare {
     /// Writes prepared `gradients` into `ready`.
     #[inline(always)]
     pub(super) fn block<P: Element>(&self, params: &[P], gradients: &[P], ready: &mut [P]) {
-        let [scale, limit, shrink, decay] = [self.scale, self.limit, self.shrink, self.decay].map(P::Wide::of);
+        let [scale, limit, decay] = [self.scale, self.limit, self.decay].map(P::Wide::of);
+        let [shrink, again] = self.shrink.map(P::Wide::of);
         let (params, gradients) = (&params[..ready.len()], &gradients[..ready.len()]);
         for i in 0..ready.len() {
             let scaled = gradients[i].widen() * scale;
             // As Float::min and max, which mind NaN and take longer.
             let raised = if scaled < -limit { -limit } else { scaled };
             let clipped = if raised > limit { limit } else { raised };
-            ready[i] = P::narrow(clipped * shrink + decay * params[i].widen());
+            ready[i] = P::narrow(clipped * shrink * again + decay * params[i].widen());
         }
     }
 }
