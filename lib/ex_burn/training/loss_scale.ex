@@ -3,7 +3,8 @@ defmodule ExBurn.Training.LossScale do
   Scaling of the loss, for models that compute in `f16`: the `:loss_scale` of `ExBurn.fit/3`.
 
   A gradient below `6.0e-8` is 0 in `f16`. So the loss is multiplied by a factor before the way back, and each gradient is divided
-  by it, in single precision, before clipping and the optimizer. Losses that are reported are without it.
+  by it, in single precision, before clipping and the optimizer (one that is a pair of functions takes gradients in the
+  parameters' type). Losses that are reported are without it.
 
     * a number above 0 - the factor throughout. Take a power of two, which changes no digit
     * `:dynamic` - the factor begins with `65536.0`. A gradient that is not finite halves it, and its batch changes nothing, as if it

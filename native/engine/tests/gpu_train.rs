@@ -211,6 +211,28 @@ fn batches_that_make_one_step_are_averaged_without_loss() {
 }
 
 #[test]
+fn clipped_elements_that_are_far_apart() {
+    let Some((_turn, device)) = gpu() else { return };
+    let inputs = vec![TensorType::new(Type::F32, [2]), TensorType::new(Type::F32, [1, 2])];
+    let mut b = Builder(Program { inputs, ..Program::default() });
+    let product = b.push(Op::Binary(Binary::Multiply), &[0, 1], &[1, 2]);
+    let sum = b.push(Op::Reduce(Reduce { fold: Fold::Sum, axes: None, keep_axes: false }), &[product], &[]);
+    b.0.outputs = vec![sum];
+    let job = Job {
+        steps: vec![Arc::new(Executable::optimised(&b.0, vec![], &[]).unwrap())],
+        params: vec![tensor(&[2], |_| 0.0).to_device(&device).unwrap()],
+        data: Some(vec![tensor(&[1, 2], |i| [3e-21, 1e20][i])]),
+        ..Job::default()
+    };
+    let sgd = config(Rule::Sgd(Sgd::default()));
+    let ended = run(Config { epochs: 1, clip_norm: Some(1e10), learning_rate: 1e20, ..sgd }, job);
+    // The norm is that of the larger one.
+    for (got, want) in floats(&ended.params[0]).into_iter().zip([-3e-11f32, -1e30]) {
+        assert!((got / want - 1.0).abs() < 1e-5, "{got}, expected {want}");
+    }
+}
+
+#[test]
 fn batches_that_are_not_finite() {
     let Some((_turn, device)) = gpu() else { return };
     let skip = Config { skip_non_finite: true, ..config(Rule::Adam(Adam::default())) };

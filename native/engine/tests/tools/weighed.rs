@@ -27,6 +27,7 @@ fn cases() -> Vec<Case> {
         case(Type::F32, alike(2, 2e38), Some(1.0), 1.0, -1.0),
         case(Type::F32, alike(3, 1e10), Some(1e-36), 1e36, -1.0),
         case(Type::F32, alike(3, 1e-25), Some(5e-26), 1e25, -0.5),
+        case(Type::F32, alike(2, 1e38), Some(1e-36), 1e36, -1.0),
         case(Type::F32, vec![(1e10, 1e-30), (3.0, 1.0), (5.0, 1.0)], None, 1.0, -4.0),
         case(Type::F32, vec![(0.0, 0.0), (3.0, 1.0), (0.0, 0.0), (5.0, 3.0)], None, 1.0, -4.5),
     ]

@@ -1,6 +1,6 @@
 //! Optimizers that see a whole tensor.
 
-use ex_burn_engine::train::{Adamw, Clip, Lamb, Muon, Optimizer, Prepare, Rule, Sgd};
+use ex_burn_engine::train::{Adam, Adamw, Clip, Lamb, Muon, Optimizer, Prepare, Rule, Sgd};
 use ex_burn_engine::{Type, Value};
 
 use crate::linear::{assert_close, elements, tensor};
@@ -162,6 +162,34 @@ fn half_precision_goes_the_same_way() {
             &muon(Muon::default(), 2, 3, 10),
             tolerance,
         );
+    }
+}
+
+#[test]
+fn gradients_and_steps_of_half_precision_are_rounded_once() {
+    // What f16 holds as 0.
+    let (given, scale) = ([3.0, 4.0], 2f64.powi(-30));
+    let g = given.map(|g| g * scale);
+    let adam = g.map(|g| g / ((g * g + 1e-15).sqrt() + 1e-8));
+    let (moved, length) = (norm(&adam), 2f64.sqrt());
+    let d = mixed(&vec![g.to_vec()], 0.95 * 0.05 + 0.05, &vec![vec![0.0; 2]], 0.0);
+    let orthogonal = orthogonal(d, 1e-7, 5).concat();
+    let cases = [
+        (Rule::Sgd(Sgd::default()), 2f64.powi(30), g.to_vec()),
+        (Rule::Adam(Adam::default()), 0.5, adam.to_vec()),
+        (Rule::Lamb(Lamb::default()), 0.5, adam.iter().map(|u| u * length / moved).collect()),
+        (Rule::Muon(Muon::default()), 8.0, orthogonal.iter().map(|o| o * 0.2 * length).collect()),
+    ];
+    for (rule, rate, change) in cases {
+        for dtype in [Type::F16, Type::F32] {
+            let from = vec![tensor(dtype, &[1, 2], &[1.0, 1.0])];
+            let gradients = vec![tensor(dtype, &[1, 2], &given)];
+            let prepare = Prepare::new(Clip::default(), scale, &gradients).expect("floats");
+            let (mut next, mut optimizer) = (from.clone(), Optimizer::new(rule, &from, None).expect("good options"));
+            optimizer.step(&from, &mut next, gradients, &prepare, rate).expect("a step");
+            let want: Vec<f64> = change.iter().map(|change| 1.0 - rate * change).collect();
+            assert_close(&elements(&next[0]), &want, if dtype == Type::F16 { 1e-3 } else { 1e-5 });
+        }
     }
 }
 

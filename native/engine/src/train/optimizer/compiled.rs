@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::element::wide;
 use super::formulas::{Formulas, Site};
+use super::prepare::SMALL;
 use super::{Clip, OptimizerState, Rule};
 use crate::adjoint::Builder;
 use crate::device::Device;
@@ -140,20 +141,23 @@ fn prepared(b: &mut Builder, clip: Clip, count: usize, scale: usize) -> Vec<usiz
     gradients
 }
 
-/// The gradients times the bound over their norm, where that is more.
+/// The gradients times the bound over their norm, where that is more. As on the CPU, by two factors where one is too small.
 fn clipped(b: &mut Builder, gradients: Vec<usize>, bound: f64) -> Vec<usize> {
     let norm = Norm::of(b, &gradients, bound);
-    let dtype = b.ty(norm.unit).dtype;
-    let (one, bound) = (b.number(1.0, dtype), b.number(bound, dtype));
-    let in_units = b.over(bound, norm.unit);
-    let is_more = b.binary(Binary::Greater, norm.units, in_units);
-    let root = b.select(is_more, norm.root, one);
+    let dtype = b.ty(norm.units).dtype;
+    let [one, bound, root] = [1.0, bound, bound.sqrt()].map(|number| b.number(number, dtype));
+    let bound = over_square(b, bound, norm.root);
+    let is_more = b.binary(Binary::Greater, norm.units, bound);
     let shrink = b.over(bound, norm.units);
-    let shrink = b.select(is_more, shrink, one);
-    let clip = |gradient| {
-        let gradient = over_square(b, gradient, root);
-        weighted(b, gradient, shrink)
-    };
+    let half = b.over(root, norm.root);
+    let units = b.unary(Unary::Sqrt, norm.units);
+    let half = b.over(half, units);
+    let is_small = b.with(Binary::Less, shrink, SMALL);
+    let factors = [shrink, one].map(|factor| {
+        let factor = b.select(is_small, half, factor);
+        b.select(is_more, factor, one)
+    });
+    let clip = |gradient| factors.iter().fold(gradient, |gradient, &factor| weighted(b, gradient, factor));
     gradients.into_iter().map(clip).collect()
 }
 

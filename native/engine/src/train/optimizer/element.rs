@@ -29,7 +29,7 @@ pub(super) trait Wide: Float + BurnElement + Pod + Send + Sync {
 
 /// A type of parameters.
 pub(super) trait Element: BurnElement + Pod + Send + Sync {
-    type Wide: Wide;
+    type Wide: Wide + Element<Wide = Self::Wide>;
 
     fn widen(self) -> Self::Wide;
 

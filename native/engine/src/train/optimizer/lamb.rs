@@ -6,7 +6,7 @@ use super::adam::{Adam, AdamStep};
 use super::element::Wide;
 use super::expect_positive;
 use super::sweep::Step;
-use super::update::{Update, blend};
+use super::update::Update;
 use crate::error::Result;
 use crate::train::Prepare;
 
@@ -52,11 +52,11 @@ impl Lamb {
     }
 
     pub(super) fn apply(&self, mut update: Update<'_>, count: u64, learning_rate: f64) -> Result<()> {
-        update.sweep(LambStep { adam: self.adam().at(count, -1.0), decay: self.decay })?;
+        let changes = update.change(LambStep { adam: self.adam().at(count, -1.0), decay: self.decay })?;
         let norm = |value: &_| Ok(Prepare::norm(std::slice::from_ref(value), 1.0, f64::INFINITY)?.max(self.min_norm));
-        let (param, change) = (norm(update.param)?, norm(update.next)?);
+        let (param, change) = (norm(update.param)?, norm(&changes)?);
         let trust = if param == 0.0 || change == 0.0 { 1.0 } else { param / change };
-        blend(update.param, update.next, 1.0, -learning_rate * trust)
+        update.mix(changes, 1.0, -learning_rate * trust)
     }
 }
 

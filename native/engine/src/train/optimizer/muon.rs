@@ -3,13 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::adamw::Adamw;
-use super::element::{Wide, wide};
+use super::element::Wide;
 use super::sweep::Step;
 use super::update::{Update, blend};
 use super::{Prepare, expect, expect_decay, expect_positive};
 use crate::cpu;
 use crate::error::Result;
-use crate::ops::cast;
 use crate::types::Type;
 use crate::value::Value;
 
@@ -76,14 +75,13 @@ impl Muon {
         if !Self::is_matrix(update.param.shape().as_slice()) {
             return update.run(self.vectors().at(count, learning_rate));
         }
-        update.sweep(MuonStep { momentum: self.momentum, nesterov: self.nesterov })?;
+        let direction = update.change(MuonStep { momentum: self.momentum, nesterov: self.nesterov })?;
         let shape = update.param.shape();
         let columns = shape[shape.len() - 1];
         let rows = update.param.len() / columns.max(1);
-        let change = cast(update.next.clone(), wide(update.param.dtype()))?.reshape(&[rows, columns]);
-        *update.next = cast(self.orthogonal(change)?, update.param.dtype())?.reshape(&shape).into_own();
+        let change = self.orthogonal(direction.reshape(&[rows, columns]))?.reshape(&shape).into_own();
         let length = length(rows, columns);
-        blend(update.param, update.next, 1.0 - learning_rate * self.decay, -learning_rate * length)
+        update.mix(change, 1.0 - learning_rate * self.decay, -learning_rate * length)
     }
 
     /// Near the orthogonal matrix that is closest to `x`.

@@ -19,7 +19,7 @@ const LANES: usize = 16;
 const LESS: f64 = f64::from_bits((1023 - 540) << 52);
 
 /// A factor from which on `f32` holds all of its digits, and its products with what is not tiny.
-const SMALL: f64 = 1e-30;
+pub(super) const SMALL: f64 = 1e-30;
 
 /// How gradients are kept small, and parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -159,13 +159,19 @@ impl Prepare {
     fn whole<P: Element>(&self, param: &Value, gradient: &mut Value) -> Option<()> {
         let given = gradient.clone();
         let (params, gradients) = (param.flex()?.storage::<P>(), given.flex()?.storage::<P>());
-        self.block(params, gradients, gradient.flex_mut()?.storage_mut::<P>());
+        self.block(params, gradients, gradient.flex_mut()?.storage_mut::<P>(), P::narrow);
         Some(())
     }
 
-    /// Writes prepared `gradients` into `ready`.
+    /// Writes prepared `gradients` into `ready` as `round` makes them.
     #[inline(always)]
-    pub(super) fn block<P: Element>(&self, params: &[P], gradients: &[P], ready: &mut [P]) {
+    pub(super) fn block<P: Element, R>(
+        &self,
+        params: &[P],
+        gradients: &[P],
+        ready: &mut [R],
+        round: impl Fn(P::Wide) -> R,
+    ) {
         let [scale, limit, decay] = [self.scale, self.limit, self.decay].map(P::Wide::of);
         let [shrink, again] = self.shrink.map(P::Wide::of);
         let (params, gradients) = (&params[..ready.len()], &gradients[..ready.len()]);
@@ -174,7 +180,7 @@ impl Prepare {
             // As Float::min and max, which mind NaN and take longer.
             let raised = if scaled < -limit { -limit } else { scaled };
             let clipped = if raised > limit { limit } else { raised };
-            ready[i] = P::narrow(clipped * shrink * again + decay * params[i].widen());
+            ready[i] = round(clipped * shrink * again + decay * params[i].widen());
         }
     }
 }

@@ -23,11 +23,11 @@ pub(super) trait Step<const N: usize>: Copy + Send + Sync {
 }
 
 /// Writes into `next` what `step` makes of every element of `params`. All slices have the same length.
-pub(super) fn sweep<P: Element, S: Step<N>, const N: usize>(
+pub(super) fn sweep<P: Element, O: Element<Wide = P::Wide>, S: Step<N>, const N: usize>(
     step: S,
     prepare: Option<Prepare>,
     params: &[P],
-    next: &mut [P],
+    next: &mut [O],
     gradients: &[P],
     moments: [&mut [P::Wide]; N],
 ) {
@@ -48,22 +48,22 @@ pub(super) fn sweep<P: Element, S: Step<N>, const N: usize>(
     });
 }
 
-/// [`vectors`] by blocks, each of gradients that are prepared first.
-fn prepared<P: Element, S: Step<N>, const N: usize>(
+/// [`vectors`] by blocks, each of gradients that are prepared first: of 16 bits, they are not rounded to that again.
+fn prepared<P: Element, O: Element<Wide = P::Wide>, S: Step<N>, const N: usize>(
     step: S,
     prepare: Prepare,
     params: &[P],
-    next: &mut [P],
+    next: &mut [O],
     gradients: &[P],
     mut moments: [&mut [P::Wide]; N],
 ) {
-    let mut ready = [P::zeroed(); BLOCK];
+    let mut ready = [P::Wide::of(0.0); BLOCK];
     for start in (0..params.len()).step_by(BLOCK) {
         let part = start..params.len().min(start + BLOCK);
         let ready = &mut ready[..part.len()];
         vectorized(
             #[inline(always)]
-            || prepare.block(&params[part.clone()], &gradients[part.clone()], ready),
+            || prepare.block(&params[part.clone()], &gradients[part.clone()], ready, |gradient| gradient),
         );
         let moments = moments.each_mut().map(|m| &mut m[part.clone()]);
         vectors(step, &params[part.clone()], &mut next[part], ready, moments);
@@ -73,13 +73,18 @@ fn prepared<P: Element, S: Step<N>, const N: usize>(
 /// [`block`] with the vectors of this processor. A function of its own: what it is inlined into beside other loops, the
 /// compiler no longer sees that its slices don't overlap.
 #[inline(never)]
-fn vectors<P: Element, S: Step<N>, const N: usize>(
+fn vectors<P, G, O, S, const N: usize>(
     step: S,
     params: &[P],
-    next: &mut [P],
-    gradients: &[P],
+    next: &mut [O],
+    gradients: &[G],
     moments: [&mut [P::Wide]; N],
-) {
+) where
+    P: Element,
+    G: Element<Wide = P::Wide>,
+    O: Element<Wide = P::Wide>,
+    S: Step<N>,
+{
     vectorized(
         #[inline(always)]
         || block(step, params, next, gradients, moments),
@@ -87,13 +92,18 @@ fn vectors<P: Element, S: Step<N>, const N: usize>(
 }
 
 #[inline(always)]
-fn block<P: Element, S: Step<N>, const N: usize>(
+fn block<P, G, O, S, const N: usize>(
     step: S,
     params: &[P],
-    next: &mut [P],
-    gradients: &[P],
+    next: &mut [O],
+    gradients: &[G],
     mut moments: [&mut [P::Wide]; N],
-) {
+) where
+    P: Element,
+    G: Element<Wide = P::Wide>,
+    O: Element<Wide = P::Wide>,
+    S: Step<N>,
+{
     let len = params.len();
     let gradients = &gradients[..len];
     let next = &mut next[..len];
@@ -101,8 +111,8 @@ fn block<P: Element, S: Step<N>, const N: usize>(
     for i in 0..len {
         let mut at = std::array::from_fn(|n| moments[n][i]);
         let param = params[i].widen();
-        let change = P::narrow(step.change(param, gradients[i].widen(), &mut at));
-        next[i] = if S::CHANGE_ONLY { change } else { P::narrow(param + change.widen()) };
+        let change = step.change(param, gradients[i].widen(), &mut at);
+        next[i] = O::narrow(if S::CHANGE_ONLY { change } else { param + change });
         (0..N).for_each(|n| moments[n][i] = at[n]);
     }
 }

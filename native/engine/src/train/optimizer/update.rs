@@ -2,11 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::element::{Element, Wide};
+use super::element::{Element, Wide, wide};
 use super::prepare::Prepare;
 use super::sweep::{GRAIN, Step, sweep};
 use crate::cpu::vectorized;
 use crate::error::{Error, Result};
+use crate::ops::cast;
 use crate::types::Type;
 use crate::value::Value;
 
@@ -22,23 +23,50 @@ pub(super) struct Update<'a> {
 impl Update<'_> {
     /// Does `step` to every element.
     pub(super) fn run<S: Step<N>, const N: usize>(mut self, step: S) -> Result<()> {
-        self.sweep(step)
-    }
-
-    /// [`run`](Self::run) when something is left to do.
-    pub(super) fn sweep<S: Step<N>, const N: usize>(&mut self, step: S) -> Result<()> {
+        let mut next = self.take_next();
         let done = match self.param.dtype() {
-            Type::F32 => self.sweep_as::<f32, S, N>(step),
-            Type::F64 => self.sweep_as::<f64, S, N>(step),
-            Type::F16 => self.sweep_as::<half::f16, S, N>(step),
-            Type::BF16 => self.sweep_as::<half::bf16, S, N>(step),
+            Type::F32 => self.sweep::<f32, f32, S, N>(step, &mut next),
+            Type::F64 => self.sweep::<f64, f64, S, N>(step, &mut next),
+            Type::F16 => self.sweep::<half::f16, half::f16, S, N>(step, &mut next),
+            Type::BF16 => self.sweep::<half::bf16, half::bf16, S, N>(step, &mut next),
             _ => None,
         };
+        *self.next = next;
         done.ok_or_else(|| unsupported(self.param))
     }
 
+    /// What `step` changes every element by, in the type that it is computed in.
+    pub(super) fn change<S: Step<N>, const N: usize>(&mut self, step: S) -> Result<Value> {
+        let mut change = cast(self.take_next(), wide(self.param.dtype()))?;
+        let done = match self.param.dtype() {
+            Type::F32 => self.sweep::<f32, f32, S, N>(step, &mut change),
+            Type::F64 => self.sweep::<f64, f64, S, N>(step, &mut change),
+            Type::F16 => self.sweep::<half::f16, f32, S, N>(step, &mut change),
+            Type::BF16 => self.sweep::<half::bf16, f32, S, N>(step, &mut change),
+            _ => None,
+        };
+        done.map(|()| change).ok_or_else(|| unsupported(self.param))
+    }
+
+    /// Makes the next parameter `k` times the parameter and `l` times the change.
+    pub(super) fn mix(self, mut change: Value, k: f64, l: f64) -> Result<()> {
+        blend(&cast(self.param.clone(), change.dtype())?, &mut change, k, l)?;
+        *self.next = cast(change, self.param.dtype())?;
+        Ok(())
+    }
+
+    /// The memory for the next parameter.
+    fn take_next(&mut self) -> Value {
+        std::mem::replace(self.next, self.param.clone())
+    }
+
     /// `None` when a value is not in CPU memory.
-    fn sweep_as<P: Element, S: Step<N>, const N: usize>(&mut self, step: S) -> Option<()> {
+    fn sweep<P, O, S, const N: usize>(&mut self, step: S, into: &mut Value) -> Option<()>
+    where
+        P: Element,
+        O: Element<Wide = P::Wide>,
+        S: Step<N>,
+    {
         let mut moments = self.moments.iter_mut();
         let mut slices: [_; N] = std::array::from_fn(|_| {
             let moment = moments.next()?;
@@ -49,7 +77,7 @@ impl Update<'_> {
         }
         let slices = slices.each_mut().map(|slice| slice.take().unwrap_or_default());
         let (params, gradients) = (self.param.flex()?.storage::<P>(), self.gradient.flex()?.storage::<P>());
-        sweep(step, self.prepare, params, self.next.flex_mut()?.storage_mut::<P>(), gradients, slices);
+        sweep(step, self.prepare, params, into.flex_mut()?.storage_mut::<O>(), gradients, slices);
         Some(())
     }
 }
