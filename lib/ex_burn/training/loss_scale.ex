@@ -6,7 +6,7 @@ defmodule ExBurn.Training.LossScale do
   by it, in single precision, before clipping and the optimizer (one that is a pair of functions takes gradients in the
   parameters' type). Losses that are reported are without it.
 
-    * a number above 0 - the factor throughout. Take a power of two, which changes no digit
+    * a number above 0 that `f32` can hold - the factor throughout. Take a power of two, which changes no digit
     * `:dynamic` - the factor begins with `65536.0`. A gradient that is not finite halves it, and its batch changes nothing, as if it
       had not been there, but for its loss in the means. After `2000` steps in a row it is doubled, up to `16777216.0`. At a
       factor of 1 or less a gradient that is not finite is one as without scaling: see `:nan`
@@ -29,6 +29,10 @@ defmodule ExBurn.Training.LossScale do
 
   @defaults [initial: 65_536.0, interval: 2000]
 
+  # Programs take the factor as a number of f32, in which less is coarse or 0, and one over it infinite.
+  @least 1.1754943508222875e-38
+  @largest 16_777_216
+
   @doc """
   Whether a value is a choice of it.
 
@@ -36,6 +40,8 @@ defmodule ExBurn.Training.LossScale do
 
       iex> Enum.map([1024, :dynamic, {:dynamic, initial: 8.0}, 0, {:dynamic, interval: 0}], &ExBurn.Training.LossScale.valid?/1)
       [true, true, true, false, false]
+      iex> Enum.map([1.0e-37, 1.0e-39], &ExBurn.Training.LossScale.valid?/1)
+      [true, false]
 
   """
   @spec valid?(term()) :: boolean()
@@ -47,7 +53,7 @@ defmodule ExBurn.Training.LossScale do
   defp option?({:interval, value}), do: Options.positive?(value)
   defp option?(_other), do: false
 
-  defp factor?(value), do: is_number(value) and value > 0 and value <= 16_777_216
+  defp factor?(value), do: is_number(value) and value >= @least and value <= @largest
 
   @doc """
   The state that a run begins with, `nil` without scaling.

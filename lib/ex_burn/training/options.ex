@@ -127,7 +127,7 @@ defmodule ExBurn.Training.Options do
 
   defp expected(:loss_scale),
     do:
-      "a number above 0 and up to 16777216, :dynamic, {:dynamic, initial: such a number, interval: a positive integer below 2^63} or nil"
+      "a number above 0 that f32 can hold, from 1.2e-38 to 16777216, :dynamic, {:dynamic, initial: such a number, interval: a positive integer below 2^63} or nil"
 
   defp expected(:nan), do: ":stop or :skip"
 

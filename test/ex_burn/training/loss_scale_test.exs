@@ -183,10 +183,22 @@ defmodule ExBurn.Training.LossScaleTest do
   end
 
   test "what it can be is checked" do
-    for bad <- [0, -1, 2.0 ** 25, :static, {:dynamic, start: 1}, {:dynamic, interval: 0}] do
+    wrong = [0, -1, 2.0 ** 25, :static, {:dynamic, start: 1}, {:dynamic, interval: 0}]
+
+    for bad <- wrong ++ [2.0 ** -127, {:dynamic, initial: 1.0e-300}] do
       assert_raise Error, ~r/^fit: loss_scale: is .*expected a number above 0/, fn ->
         Training.fit(network(), data(), loss_scale: bad)
       end
+    end
+  end
+
+  test "the least and the largest scale leave a loss what it is" do
+    opts = [verbose: false, epochs: 1]
+    {_model, [want]} = Training.fit_with_progress(network(), data(), opts)
+
+    for scale <- [2.0 ** -126, 2 ** 24] do
+      {_model, [got]} = Training.fit_with_progress(network(), data(), [loss_scale: scale] ++ opts)
+      assert_in_delta got.loss, want.loss, 1.0e-6
     end
   end
 end
