@@ -37,8 +37,10 @@ pub struct LossScale {
 impl LossScale {
     pub(super) fn check(&self) -> Result<()> {
         let factor = self.factor;
-        let good = factor.is_finite() && factor > 0.0;
-        expect(good, format!("the loss scale is {factor}; it must be above 0 and finite"))?;
+        // One over it is a number of `f32` too.
+        let least = f64::from(f32::MIN_POSITIVE);
+        let good = factor.is_finite() && factor >= least;
+        expect(good, format!("the loss scale is {factor}; it must be finite and at least {least:e}"))?;
         expect(self.interval != Some(0), "the loss scale grows after 0 steps; it must be at least 1")
     }
 

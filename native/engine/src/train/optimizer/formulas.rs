@@ -157,7 +157,7 @@ impl Formulas<'_> {
             self.0.with(Binary::Max, norm, lamb.min_norm)
         });
         let one = self.0.number(1.0, self.0.ty(param).dtype);
-        let both = self.0.times(param, change);
+        let both = self.0.binary(Binary::Min, param, change);
         let trust = self.0.over(param, change);
         let trust = self.0.select(both, trust, one);
         let direction = self.0.times(direction, trust);
