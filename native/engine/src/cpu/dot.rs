@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::block::vectorized;
 use super::crew::{share, threads};
+use super::few_rows::FewRows;
 use super::product::{GEMM_ROWS, Matrix, ORDERED_ROWS, Real, Target};
 use super::tasks::{CHUNK, chunks};
 use super::{View, value};
@@ -81,6 +82,32 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     Ok(value(&shape, out))
 }
 
+/// The product of few rows by a matrix, and matrices of its shape, added up in registers; `None` where other ways to multiply are
+/// faster.
+pub(crate) fn matmul_onto<T: Real>(lhs: &Value, rhs: &Value, addends: &[Value]) -> Result<Option<Value>> {
+    let ([rows, inner], columns) = sizes(lhs, rhs);
+    let is_small = rows * columns * inner < GRAIN / 8 * rows.clamp(1, 16);
+    if lhs.rank() > 2 || !(2..GEMM_ROWS).contains(&rows) || !columns.is_multiple_of(VECTOR) || is_for_turning(lhs, rhs)
+    {
+        return Ok(None);
+    }
+    let rhs = in_rows(rhs, rows);
+    let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(&rhs)?);
+    let (left, right) = (left.matrix(0), right.matrix(0));
+    let addends = addends.iter().map(Batch::<T>::new).collect::<Result<Vec<_>>>()?;
+    let addends: Vec<Matrix<'_, T>> = addends.iter().map(|addend| addend.matrix(0)).collect();
+    let are_lines = FewRows::fits(&left, &right) && addends.iter().all(Matrix::is_in_rows);
+    if !are_lines || line_tasks(&left, &right) > 1 {
+        return Ok(None);
+    }
+    let mut out = Vec::with_capacity(rows * columns);
+    let part = if is_small { columns } else { part_of_columns(rows, columns) };
+    by_columns(&mut out.spare_capacity_mut()[..rows * columns], left, right, &addends, part);
+    // SAFETY: the product is written.
+    unsafe { out.set_len(rows * columns) };
+    Ok(Some(value(&[rows, columns], out)))
+}
+
 /// Rows and columns of the left matrices, and columns of the right ones.
 fn sizes(lhs: &Value, rhs: &Value) -> ([usize; 2], usize) {
     let (left, right) = (lhs.shape(), rhs.shape());
@@ -134,7 +161,7 @@ fn length(whole: usize, least: usize, unit: usize, fewest: usize) -> usize {
 /// One product on all cores. Each element is summed alike however the rows or columns are shared out.
 fn large<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix<'_, T>, rows: usize, columns: usize) {
     if rows < 2 * ROWS {
-        return by_columns(out, lhs, rhs, rows, columns);
+        return by_columns(out, lhs, rhs, &[], part_of_columns(rows, columns));
     }
     // Two shares for each thread, so that none waits long for the last; but a small product is soon done.
     let shares = if rows * columns * lhs.columns() < 64 * GRAIN { threads() } else { 2 * threads() };
@@ -180,18 +207,23 @@ fn by_lines<T: Real>(out: &mut [MaybeUninit<T>], lhs: Matrix<'_, T>, rhs: Matrix
     out.write_copy_of_slice(first);
 }
 
-/// Few rows: each task computes some columns of all.
+/// How many columns of few rows a task computes.
+fn part_of_columns(rows: usize, columns: usize) -> usize {
+    let least = columns.div_ceil(threads());
+    // A single row is not multiplied by `gemm`.
+    if rows == 1 { least.next_multiple_of(COLUMNS) } else { length(columns, least, COLUMNS, fewest(rows)) }
+}
+
+/// Few rows: each task computes `part` columns of all, and adds to them what is added.
 fn by_columns<T: Real>(
     out: &mut [MaybeUninit<T>],
     lhs: Matrix<'_, T>,
     rhs: Matrix<'_, T>,
-    rows: usize,
-    columns: usize,
+    addends: &[Matrix<'_, T>],
+    part: usize,
 ) {
-    let target = Target::fresh(out, rows, columns);
-    let least = columns.div_ceil(threads());
-    // A single row is not multiplied by `gemm`.
-    let part = if rows == 1 { least.next_multiple_of(COLUMNS) } else { length(columns, least, COLUMNS, fewest(rows)) };
+    let columns = rhs.columns();
+    let target = Target::fresh(out, lhs.rows(), columns);
     let next = AtomicUsize::new(0);
     share(threads().min(columns.div_ceil(part)) - 1, &|| {
         loop {
@@ -199,9 +231,18 @@ fn by_columns<T: Real>(
             if first >= columns {
                 return;
             }
-            let rhs = rhs.across(first, part.min(columns - first));
+            let count = part.min(columns - first);
+            let rhs = rhs.across(first, count);
             // SAFETY: each number is taken once, so each column is written by one thread.
-            unsafe { target.write(first, lhs, rhs, false) };
+            unsafe {
+                match addends {
+                    [] => target.write(first, lhs, rhs, false),
+                    _ => {
+                        let addends: Vec<_> = addends.iter().map(|addend| addend.across(first, count)).collect();
+                        target.write_onto(first, lhs, rhs, &addends);
+                    }
+                }
+            };
         }
     });
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use pulp::{Simd, WithSimd};
 
+use super::ahead::{LINE, prefetch};
 use super::product::{Matrix, Real};
 
 /// Registers of AVX-512 and NEON. The sums of a tile of 8 rows and 3 vectors, a row of the matrix and a factor fit in; other
@@ -21,6 +22,7 @@ pub(super) struct FewRows<'a, T> {
     into: *mut T,
     step: usize,
     add: bool,
+    addends: &'a [Matrix<'a, T>],
     target: PhantomData<&'a mut [T]>,
 }
 
@@ -38,7 +40,15 @@ impl<'a, T: Real> FewRows<'a, T> {
     /// else writes to; with `add`, they are written already.
     pub(super) unsafe fn new(lhs: Matrix<'a, T>, rhs: Matrix<'a, T>, into: *mut T, step: usize, add: bool) -> Self {
         assert!(lhs.columns() == rhs.rows(), "the inner lengths of a product differ");
-        Self { lhs, rhs, into, step, add, target: PhantomData }
+        Self { lhs, rhs, into, step, add, addends: &[], target: PhantomData }
+    }
+
+    /// With matrices as large as the product, whose rows are lines of memory, that are added to it.
+    pub(super) fn with(self, addends: &'a [Matrix<'a, T>]) -> Self {
+        let fits =
+            |a: &Matrix<'_, T>| a.is_in_rows() && [a.rows(), a.columns()] == [self.lhs.rows(), self.rhs.columns()];
+        assert!(addends.iter().all(fits), "what is added to a product is of its shape");
+        Self { addends, ..self }
     }
 
     /// Computes the product; answers how many columns there are of it: a multiple of the processor's vectors.
@@ -110,13 +120,24 @@ impl<'a, T: Real> FewRows<'a, T> {
     fn tile<S: Simd, const G: usize, const V: usize>(&self, simd: S, row: usize, first: usize, columns: Matrix<'_, T>) {
         let (inner, lhs) = (self.lhs.columns(), self.lhs.part(row, G));
         let mut sums = [[T::many_zero(simd); V]; G];
-        for k in 0..inner {
-            // SAFETY: `columns` has a row for each of `inner` columns of `lhs`, with `V` vectors of neighbours.
-            let line = unsafe { columns.at(k, 0).cast::<[T::Many<S>; V]>().read_unaligned() };
+        for addend in self.addends {
             for (i, sums) in sums.iter_mut().enumerate() {
-                // SAFETY: `lhs` has `G` rows of `inner` columns.
-                let factor = T::splat(simd, unsafe { *lhs.at(i, k) });
-                (0..V).for_each(|v| sums[v] = T::fused(simd, factor, line[v], sums[v]));
+                // SAFETY: each addend has these rows and columns, as `with` has checked.
+                let line = unsafe { addend.at(row + i, first).cast::<[T::Many<S>; V]>().read_unaligned() };
+                (0..V).for_each(|v| sums[v] = T::plus(simd, sums[v], line[v]));
+            }
+        }
+        let part = inner.div_ceil(G);
+        for next in 0..G {
+            self.ask::<G>(row, next, first, V * T::lanes::<S>());
+            for k in next * part..inner.min((next + 1) * part) {
+                // SAFETY: `columns` has a row for each of `inner` columns of `lhs`, with `V` vectors of neighbours.
+                let line = unsafe { columns.at(k, 0).cast::<[T::Many<S>; V]>().read_unaligned() };
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: `lhs` has `G` rows of `inner` columns.
+                    let factor = T::splat(simd, unsafe { *lhs.at(i, k) });
+                    (0..V).for_each(|v| sums[v] = T::fused(simd, factor, line[v], sums[v]));
+                }
             }
         }
         for (i, sums) in sums.iter().enumerate() {
@@ -127,6 +148,23 @@ impl<'a, T: Real> FewRows<'a, T> {
                     let sum = if self.add { T::plus(simd, place.read_unaligned(), sum) } else { sum };
                     place.write_unaligned(sum);
                 }
+            }
+        }
+    }
+}
+
+impl<T: Real> FewRows<'_, T> {
+    /// Asks for what row `next` of the tile behind this one starts from, which often comes from far: the rows below, or the next
+    /// columns. All rows at once would be more than the first cache waits for at a time.
+    #[inline(always)]
+    fn ask<const G: usize>(&self, row: usize, next: usize, first: usize, width: usize) {
+        let (row, first) = if row + G < self.lhs.rows() { (row + G, first) } else { (0, first + width) };
+        for addend in self.addends.iter().filter(|addend| addend.row_bytes() != 0) {
+            if row + next < self.lhs.rows()
+                && let Some(line) = addend.row(row + next).and_then(|line| line.get(first..))
+            {
+                let lines = line.chunks(LINE / size_of::<T>()).take((width * size_of::<T>()).div_ceil(LINE));
+                lines.for_each(|line| prefetch(line.as_ptr().cast()));
             }
         }
     }

@@ -48,7 +48,7 @@ pub(crate) use chain::{LINKS, Link};
 pub(crate) use compact::compact;
 pub(crate) use concatenate::concatenate;
 pub(crate) use conv::{Geometry, convolve, convolve_rows, images_gradient, kernel_gradient};
-pub(crate) use dot::matmul;
+pub(crate) use dot::{matmul, matmul_onto};
 pub(crate) use fold::fold;
 pub(crate) use folds::{All, Any, Fold, Max, Min, Product, Sum};
 pub(crate) use kernel::{Kernel, Map, Zip};

@@ -205,6 +205,29 @@ impl<'a, T: Real> Target<'a, T> {
         }
     }
 
+    /// Writes the sum of `lhs * rhs` and `addends`, whose columns fill vectors, to the columns from column `first` on.
+    ///
+    /// # Panics
+    ///
+    /// When the matrices do not fit.
+    ///
+    /// # Safety
+    ///
+    /// No other thread writes to these columns at the same time.
+    pub(super) unsafe fn write_onto(
+        &self,
+        first: usize,
+        lhs: Matrix<'_, T>,
+        rhs: Matrix<'_, T>,
+        addends: &[Matrix<'_, T>],
+    ) {
+        assert!(FewRows::fits(&lhs, &rhs), "rows of a product of few are lines of memory");
+        assert!(lhs.rows == self.rows && first + rhs.columns <= self.columns, "a product is larger than its place");
+        // SAFETY: the target holds rows of so many columns from the first on, which nobody else writes to.
+        let done = unsafe { FewRows::new(lhs, rhs, self.start.add(first), self.step, false).with(addends).run() };
+        assert!(done == rhs.columns, "columns of such a product fill vectors");
+    }
+
     /// [`Target::write`] by `gemm`.
     ///
     /// # Safety

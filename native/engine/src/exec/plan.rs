@@ -287,7 +287,7 @@ fn lends(program: &Program, captures: usize) -> Vec<usize> {
                 slices.push(number);
             }
             (Op::Reshape, &[x]) => of[next] = of[x],
-            (Op::Fused(_) | Op::Dot(_), _) => (),
+            (Op::Fused(_) | Op::Dot(_) | Op::Blocked(_), _) => (),
             _ => kept.extend(instruction.inputs.iter().filter_map(|&id| of[id])),
         }
         next += instruction.outputs.len();

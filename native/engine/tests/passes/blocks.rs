@@ -52,6 +52,63 @@ fn linear_layers_that_gain_nothing_stay_two_operations() {
     assert_eq!(names(&optimised(&program, &["pattern:tanh"]))[..2], ["dot", "add"]);
 }
 
+/// x * w + part + what has an element for each column or for each row.
+fn sum(dtype: Type, [rows, inner, columns]: [usize; 3], is_by_row: bool) -> (Program, Vec<Value>) {
+    let last = if is_by_row { vec![rows, 1] } else { vec![columns] };
+    let shapes = [vec![rows, inner], vec![inner, columns], vec![rows, columns], last];
+    let mut b = Builder::new(&shapes.clone().map(|shape| ty(dtype, &shape)));
+    let attrs = Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] };
+    let product = b.emit(Op::Dot(attrs), &[0, 1], ty(dtype, &[rows, columns]));
+    let sum = b.binary(Binary::Add, 2, product);
+    let biased = b.binary(Binary::Add, sum, 3);
+    let inputs = shapes.iter().zip(1..).map(|(shape, seed)| random(dtype, seed, shape)).collect();
+    (b.finish(&[biased]), inputs)
+}
+
+#[test]
+fn a_sum_with_a_product_of_few_rows_is_one_operation() {
+    for (dtype, tolerance) in [(Type::F32, 1e-4), (Type::F64, 1e-11)] {
+        let sizes =
+            [[2, 300, 16], [7, 40, 48], [16, 128, 512], [33, 130, 272], [63, 64, 1040], [5, 60, 50], [12, 700, 96]];
+        for ([rows, inner, columns], is_by_row) in sizes.into_iter().flat_map(|sizes| [(sizes, false), (sizes, true)]) {
+            let (program, inputs) = sum(dtype, [rows, inner, columns], is_by_row);
+            assert_eq!(names(&optimised(&program, &[])), ["blocked"]);
+            let [x, w, part, last] = [0, 1, 2, 3].map(|i: usize| numbers(&inputs[i]));
+            let want = |at: usize| {
+                let (i, j) = (at / columns, at % columns);
+                let product = (0..inner).map(|k| x[i * inner + k] * w[k * columns + j]).sum::<f64>();
+                product + part[at] + last[if is_by_row { i } else { j }]
+            };
+            let want: Vec<f64> = (0..rows * columns).map(want).collect();
+            let got = run(&optimised(&program, &[]), &inputs);
+            assert_close(&format!("{dtype} {rows} {inner} {columns}"), &numbers(&got[0]), &want, tolerance);
+            // Operands whose columns are lines of memory.
+            let turned = |value: &Value| value.clone().permute(&[1, 0]).contiguous().permute(&[1, 0]);
+            for which in 0..3 {
+                let mut inputs = inputs.clone();
+                inputs[which] = turned(&inputs[which]);
+                let got = run(&optimised(&program, &[]), &inputs);
+                assert_close(&format!("{dtype} {rows} {inner} {columns}"), &numbers(&got[0]), &want, tolerance);
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_with_products_of_other_rows_or_types_stay_two_operations() {
+    for (dtype, sizes) in [(Type::F32, [64, 300, 16]), (Type::F32, [1, 300, 16]), (Type::BF16, [7, 40, 48])] {
+        let (program, _inputs) = sum(dtype, sizes, false);
+        assert_eq!(names(&optimised(&program, &[])), ["dot", "fused"], "{dtype:?} {sizes:?}");
+    }
+    let (program, _inputs) = sum(Type::F32, [7, 40, 48], false);
+    assert_eq!(names(&optimised(&program, &["pattern:linear"])), ["dot", "fused"]);
+    // Others read the product.
+    let (mut program, inputs) = sum(Type::F32, [7, 40, 48], false);
+    program.outputs.push(4);
+    assert_eq!(names(&optimised(&program, &[])), ["dot", "fused"]);
+    assert_eq!(run(&optimised(&program, &[]), &inputs).len(), 2);
+}
+
 const HEADS: usize = 6;
 
 /// Queries and keys of size 7, values of size 9, scores halved and masked.

@@ -7,7 +7,7 @@ use crate::cpu;
 use crate::error::Result;
 use crate::ops::dot::{Roles, compute_type};
 use crate::ops::{Call, cast};
-use crate::program::{Dot, Instruction};
+use crate::program::{Binary, Dot, Fused, Instruction, Op};
 use crate::value::Value;
 
 /// A product and the region of its rows.
@@ -17,6 +17,28 @@ pub(super) fn linear(parts: &Parts<'_>, product: (&Dot, &Instruction), call: &Ca
     let rows = parts.tape.rows(&operands, true)?;
     cpu::for_types!(left.dtype(), T => cpu::linear::<T>(&left, &right, &rows), F32 f32, F64 f64)?;
     Ok(Some(rows.finish()))
+}
+
+/// Whether a region adds up its operands, each once.
+pub(crate) fn is_sum(region: &Fused) -> bool {
+    let body = &region.body;
+    let mut reads = vec![0; body.inputs.len() + body.instructions.len()];
+    let read = body.instructions.iter().flat_map(|instruction| &instruction.inputs).chain(&body.outputs);
+    read.for_each(|&id| reads[id] += 1);
+    let adds = |instruction: &Instruction| instruction.op == Op::Binary(Binary::Add) && instruction.outputs.len() == 1;
+    let out = body.instructions.last().map(|last| last.outputs[0].dtype);
+    let is_plain = body.inputs.iter().all(|ty| Some(ty.dtype) == out);
+    is_plain && body.instructions.iter().all(adds) && reads.iter().all(|&reads| reads == 1)
+}
+
+/// A product of few rows and what is added to it.
+pub(super) fn sum(parts: &Parts<'_>, product: (&Dot, &Instruction), call: &Call<'_>) -> Result<Option<Vec<Value>>> {
+    let [left, right] = matrices(parts, product, call)?;
+    let [rows, columns] = [left.shape()[0], right.shape()[right.rank() - 1]];
+    let addends =
+        parts.operands(call).into_iter().flatten().map(|addend| addend.reshape(&[rows, columns])).collect::<Vec<_>>();
+    let sum = cpu::for_types!(left.dtype(), T => cpu::matmul_onto::<T>(&left, &right, &addends), F32 f32, F64 f64)?;
+    Ok(sum.map(|sum| vec![sum.reshape(&parts.region.0.shape)]))
 }
 
 /// A product, the region of its rows, and a product of these.
@@ -48,14 +70,22 @@ pub(super) fn attend(
 fn matrices(parts: &Parts<'_>, (dot, instruction): (&Dot, &Instruction), call: &Call<'_>) -> Result<[Value; 2]> {
     let operands = parts.read(call, instruction);
     let [left, right] = operands.ok_or_else(|| call.invalid("its product reads what is made after it"))?;
-    let lhs = Roles::new(call, &left, &dot.lhs_batch, &dot.lhs_contract)?;
-    let rhs = Roles::new(call, &right, &dot.rhs_batch, &dot.rhs_contract)?;
-    let left = lhs.matrices(left, &lhs.free, lhs.contract);
-    let right = rhs.matrices(right, rhs.contract, &rhs.free);
+    let [left, right] = if are_matrices(dot, [&left, &right]) {
+        [left, right]
+    } else {
+        let lhs = Roles::new(call, &left, &dot.lhs_batch, &dot.lhs_contract)?;
+        let rhs = Roles::new(call, &right, &dot.rhs_batch, &dot.rhs_contract)?;
+        [lhs.matrices(left, &lhs.free, lhs.contract), rhs.matrices(right, rhs.contract, &rhs.free)]
+    };
     let elements = |shape: &[usize]| shape.iter().product::<usize>();
     let (height, columns) = (left.shape(), right.shape());
     if elements(&height[..height.len() - 1]) * columns[columns.len() - 1] != elements(&parts.region.0.shape) {
         return Err(call.invalid("the region is not of the shape of the product"));
     }
     Ok([left, right])
+}
+
+/// Whether the operands are the matrices of a product already.
+fn are_matrices(dot: &Dot, operands: [&Value; 2]) -> bool {
+    operands.iter().all(|value| value.rank() == 2) && dot.lhs_contract == [1] && dot.rhs_contract == [0]
 }

@@ -24,7 +24,8 @@ struct Region<'a> {
 /// A way to run with others: the instructions that run as one, in order.
 type Way = fn(&Region<'_>) -> Option<Vec<usize>>;
 
-const WAYS: &[Way] = &[product::attention, product::linear, conv::conv, table::cross_entropy, table::embedding];
+const WAYS: &[Way] =
+    &[product::attention, product::linear, product::sum, conv::conv, table::cross_entropy, table::embedding];
 
 /// The program with regions and others as one where there is a way to run them by blocks.
 pub(super) fn join(program: &Program, off: &[Pattern]) -> Program {

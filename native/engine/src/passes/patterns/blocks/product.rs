@@ -1,6 +1,7 @@
 //! Products of matrices with a region.
 
 use super::Region;
+use crate::ops::is_sum;
 use crate::program::{Dot, Instruction, Op, Pattern};
 use crate::types::Type;
 
@@ -18,6 +19,9 @@ const SHORT: usize = 1 << 20;
 
 /// Fewest rows of a product that is followed by a region alone: fewer are shared out by columns.
 const LINEAR_ROWS: usize = 256;
+
+/// Rows from which on a product is not computed by rows that lie in registers, which may start from what is added.
+const FEW_ROWS: usize = 64;
 
 /// Fewest elements of the product: fewer stay in the cache anyway.
 const ELEMENTS: usize = 256 * 1024;
@@ -38,6 +42,13 @@ pub(super) fn linear(region: &Region<'_>) -> Option<Vec<usize>> {
     let elements = region.fused.shape.iter().product::<usize>();
     let is_worth = scores.rows >= LINEAR_ROWS && elements >= ELEMENTS && scores.inner <= LINEAR_INNER;
     (region.fused.patterns.contains(&Pattern::Linear) && is_worth).then(|| vec![scores.product, region.number])
+}
+
+/// A product of few rows to which its region adds.
+pub(super) fn sum(region: &Region<'_>) -> Option<Vec<usize>> {
+    let scores = scores(region, &[Type::F32, Type::F64])?;
+    let is_worth = scores.matrices == 1 && (2..FEW_ROWS).contains(&scores.rows) && is_sum(region.fused);
+    (region.is_on(Pattern::Linear) && is_worth).then(|| vec![scores.product, region.number])
 }
 
 /// The product that a region reads.
