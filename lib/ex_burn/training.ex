@@ -84,8 +84,8 @@ defmodule ExBurn.Training do
     * `:weight_decay` - with `:adamw`, `:lamb`, `:lion` and `:muon` their option `:decay`; with other optimizers this share of
       each parameter is added to its gradient after clipping. Defaults to `0.0`
     * `:accumulate_gradients` - (positive integer) batches that make one step of the optimizer: the one that all their rows
-      would make as one batch, with their weights. The last step of an epoch takes the batches that are left. The mean is kept
-      in `f32` where gradients are of 16 bits. Defaults to `1`
+      would make as one batch, with their weights. The last step of an epoch takes the batches that are left. They are
+      added up in `f32` where gradients are of 16 bits. Defaults to `1`
     * `:loss_scale` - for models that compute in `f16`: what the loss is multiplied by on the way back, `:dynamic` or a number,
       see `ExBurn.Training.LossScale`. Defaults to `nil`
     * `:nan` - what happens to a loss or gradient that is not finite: `:stop` ends the run, `:skip` leaves the batch out.

@@ -59,7 +59,7 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
     let matrix = rows * columns;
     let mut out = Vec::with_capacity(count * matrix);
     let places = &mut out.spare_capacity_mut()[..count * matrix];
-    let is_small = rows * columns * inner < GRAIN / 8 * rows.clamp(1, 16);
+    let is_small = is_small(rows, inner, columns);
     let tasks = if is_small || count == 0 { 1 } else { line_tasks(&left.matrix(0), &right.matrix(0)) };
     // By lines or not: how an element is summed does not depend on the number of threads.
     if is_small || tasks == 1 && count >= 2 * threads() {
@@ -86,13 +86,11 @@ pub(crate) fn matmul<T: Real>(lhs: &Value, rhs: &Value) -> Result<Value> {
 /// faster.
 pub(crate) fn matmul_onto<T: Real>(lhs: &Value, rhs: &Value, addends: &[Value]) -> Result<Option<Value>> {
     let ([rows, inner], columns) = sizes(lhs, rhs);
-    let is_small = rows * columns * inner < GRAIN / 8 * rows.clamp(1, 16);
-    if lhs.rank() > 2 || !(2..GEMM_ROWS).contains(&rows) || !columns.is_multiple_of(VECTOR) || is_for_turning(lhs, rhs)
-    {
+    let fits = lhs.rank() == 2 && (2..GEMM_ROWS).contains(&rows) && columns > 0 && columns.is_multiple_of(VECTOR);
+    if !fits {
         return Ok(None);
     }
-    let rhs = in_rows(rhs, rows);
-    let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(&rhs)?);
+    let (left, right) = (Batch::<T>::new(lhs)?, Batch::<T>::new(rhs)?);
     let (left, right) = (left.matrix(0), right.matrix(0));
     let addends = addends.iter().map(Batch::<T>::new).collect::<Result<Vec<_>>>()?;
     let addends: Vec<Matrix<'_, T>> = addends.iter().map(|addend| addend.matrix(0)).collect();
@@ -101,11 +99,16 @@ pub(crate) fn matmul_onto<T: Real>(lhs: &Value, rhs: &Value, addends: &[Value]) 
         return Ok(None);
     }
     let mut out = Vec::with_capacity(rows * columns);
-    let part = if is_small { columns } else { part_of_columns(rows, columns) };
+    let part = if is_small(rows, inner, columns) { columns } else { part_of_columns(rows, columns) };
     by_columns(&mut out.spare_capacity_mut()[..rows * columns], left, right, &addends, part);
     // SAFETY: the product is written.
     unsafe { out.set_len(rows * columns) };
     Ok(Some(value(&[rows, columns], out)))
+}
+
+/// Whether one thread is soon done with a product.
+fn is_small(rows: usize, inner: usize, columns: usize) -> bool {
+    rows * columns * inner < GRAIN / 8 * rows.clamp(1, 16)
 }
 
 /// Rows and columns of the left matrices, and columns of the right ones.

@@ -127,8 +127,9 @@ impl<'a, T: Real> FewRows<'a, T> {
                 (0..V).for_each(|v| sums[v] = T::plus(simd, sums[v], line[v]));
             }
         }
-        let part = inner.div_ceil(G);
-        for next in 0..G {
+        let parts = if self.addends.is_empty() { 1 } else { G };
+        let part = inner.div_ceil(parts);
+        for next in 0..parts {
             self.ask::<G>(row, next, first, V * T::lanes::<S>());
             for k in next * part..inner.min((next + 1) * part) {
                 // SAFETY: `columns` has a row for each of `inner` columns of `lhs`, with `V` vectors of neighbours.

@@ -9,7 +9,7 @@ use crate::cpu::apart;
 use crate::error::Result;
 use crate::exec::{Plan, stop_flag, stoppable};
 use crate::ops::Call;
-use crate::program::{Op, Program, Rows};
+use crate::program::{Blocked, Dot, Instruction, Op, Program, Rows};
 use crate::value::Value;
 
 /// By blocks on plain tensors in the CPU's memory, elsewhere all rows at once.
@@ -39,8 +39,7 @@ pub(super) fn run(attrs: &Rows, call: Call<'_>) -> Result<Vec<Value>> {
 fn ordered(program: &Program, mut operands: Vec<Value>) -> Vec<Value> {
     let only = if let [only] = &program.instructions[..] { Some(&only.op) } else { None };
     let program = if let Some(Op::While(attrs)) = only { &attrs.body } else { program };
-    for instruction in &program.instructions {
-        let (Op::Dot(dot), &[_, matrix]) = (&instruction.op, &instruction.inputs[..]) else { continue };
+    for (dot, matrix) in program.instructions.iter().filter_map(product) {
         if let (&[contract @ 0..=1], Some(value)) = (&dot.rhs_contract[..], operands.get_mut(matrix))
             && value.rank() == 2
         {
@@ -48,6 +47,18 @@ fn ordered(program: &Program, mut operands: Vec<Value>) -> Vec<Value> {
         }
     }
     operands
+}
+
+/// The product of an instruction, alone or with what follows it, and its right operand.
+fn product(instruction: &Instruction) -> Option<(&Dot, usize)> {
+    match &instruction.op {
+        Op::Dot(dot) => Some((dot, *instruction.inputs.get(1)?)),
+        Op::Blocked(Blocked { body }) => {
+            let (dot, matrix) = product(body.instructions.first()?)?;
+            Some((dot, *instruction.inputs.get(matrix)?))
+        }
+        _ => None,
+    }
 }
 
 /// A matrix whose elements along the axis that is not contracted are neighbours in memory.

@@ -17,15 +17,17 @@ pub(super) struct Share {
     pub(super) factor: f64,
 }
 
-/// The mean of the gradients of some batches, as their rows weigh. A mean and not a sum, which may be too large where each
-/// gradient is not; from the second batch on in the type that optimizers compute in, as the mean of many batches in 16 bits
-/// would lose what one of them adds.
+/// The sum of the gradients of some batches, as their rows weigh, over a unit that is no less than all weights together: so it
+/// is not too large where no gradient is. From the second batch on it is in the type that optimizers compute in, as a sum of
+/// many batches in 16 bits would lose what one of them adds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accumulated {
     gradients: Vec<Value>,
     pub(super) batches: usize,
     weight: f64,
-    /// What the mean is multiplied by: the least that a loss was, as no gradient was too large then.
+    /// The weight of the first batch that has one, doubled as often as is needed: what cancels does so exactly.
+    unit: f64,
+    /// What the sum is multiplied by: the least that a loss was, as no gradient was too large then.
     factor: f64,
 }
 
@@ -33,17 +35,17 @@ impl Accumulated {
     /// Takes the gradients of one more batch.
     pub(super) fn add(&mut self, gradients: Vec<Value>, share: Share) -> Result<()> {
         let [old, new] = self.parts(share);
-        let add = |(mean, gradient): (Value, Value)| {
-            let mut mean = widened(mean)?;
-            blend(&widened(gradient)?, &mut mean, new, old)?;
-            Ok(mean)
+        let add = |(sum, gradient): (Value, Value)| {
+            let mut sum = widened(sum)?;
+            blend(&widened(gradient)?, &mut sum, new, old)?;
+            Ok(sum)
         };
         let gradients = gradients.into_iter().map(Value::contiguous);
-        let means = std::mem::take(&mut self.gradients).into_iter();
+        let sums = std::mem::take(&mut self.gradients).into_iter();
         self.gradients = if self.batches == 0 {
             gradients.collect()
         } else {
-            means.zip(gradients).map(add).collect::<Result<_>>()?
+            sums.zip(gradients).map(add).collect::<Result<_>>()?
         };
         self.count(share);
         Ok(())
@@ -53,28 +55,36 @@ impl Accumulated {
     pub(super) fn with(&self, gradients: &[Value], share: Share, adder: &Executable, device: &Device) -> Result<Self> {
         let mut next = Self { gradients: gradients.to_vec(), ..*self };
         if self.batches > 0 {
-            let means = self.gradients.iter().cloned().map(widened);
+            let sums = self.gradients.iter().cloned().map(widened);
             let gradients = gradients.iter().cloned().map(Ok);
             let parts = self.parts(share).map(|part| number(part, adder, device));
-            next.gradients = adder.run(means.chain(gradients).chain(parts).collect::<Result<_>>()?, device)?;
+            next.gradients = adder.run(sums.chain(gradients).chain(parts).collect::<Result<_>>()?, device)?;
         }
         next.count(share);
         Ok(next)
     }
 
-    /// The gradients in the types of `params`, and how much they count.
-    pub(super) fn finish(self, params: &[Value]) -> Result<(Vec<Value>, f64)> {
-        let narrowed = |(gradient, param): (Value, &Value)| cast(gradient, param.dtype());
-        let gradients = self.gradients.into_iter().zip(params).map(narrowed).collect::<Result<_>>()?;
-        Ok((gradients, 1.0 / self.factor))
+    /// The gradients, in the type that optimizers compute in where it `widens` them, and how much they count.
+    pub(super) fn finish(self, widens: bool) -> Result<(Vec<Value>, f64)> {
+        let gradients = self.gradients.into_iter();
+        let gradients = if widens { gradients.map(widened).collect::<Result<_>>()? } else { gradients.collect() };
+        let mean = if self.weight == 0.0 { 1.0 } else { self.unit / self.weight };
+        Ok((gradients, mean / self.factor))
     }
 
-    /// How much the mean so far counts and how much the next gradients do. Those of rows that weigh nothing are 0.
+    /// How much the sum so far counts and how much the next gradients do. Those of rows that weigh nothing are 0.
     fn parts(&self, next: Share) -> [f64; 2] {
-        let all = self.weight + next.weight;
-        let all = if all == 0.0 { 1.0 } else { all };
-        let factor = self.factor_with(next);
-        [self.weight / all * (factor / self.factor), next.weight / all * (factor / next.factor)]
+        let (unit, factor) = (self.unit_with(next), self.factor_with(next));
+        let part = |of: f64| if unit == 0.0 { 0.0 } else { of / unit };
+        [part(self.unit) * (factor / self.factor), part(next.weight) * (factor / next.factor)]
+    }
+
+    fn unit_with(&self, next: Share) -> f64 {
+        let mut unit = if self.weight == 0.0 { next.weight } else { self.unit };
+        while unit < self.weight + next.weight {
+            unit *= 2.0;
+        }
+        unit
     }
 
     fn factor_with(&self, next: Share) -> f64 {
@@ -82,7 +92,7 @@ impl Accumulated {
     }
 
     fn count(&mut self, share: Share) {
-        self.factor = self.factor_with(share);
+        (self.unit, self.factor) = (self.unit_with(share), self.factor_with(share));
         self.weight += share.weight;
         self.batches += 1;
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::accumulated::{Accumulated, Share};
 use super::finite::{Found, Seen};
-use super::optimizer::{Clip, Optimizer, OptimizerState, Prepare, adding};
+use super::optimizer::{Clip, Optimizer, OptimizerState, Prepare, adding, widened};
 use super::scaling::{LossScale, Scaling};
 use crate::device::Device;
 use crate::error::Result;
@@ -50,8 +50,9 @@ impl Model {
         let before = (params.clone(), states.clone());
         let mut adder = None;
         if device != Device::Cpu {
-            optimizer.move_to(&device, clip, &params)?;
             let types: Vec<TensorType> = params.iter().map(Value::ty).collect();
+            let gradients = if accumulate > 1 { widened(&types) } else { types.clone() };
+            optimizer.move_to(&device, clip, &types, &gradients)?;
             adder = Some(Arc::new(Executable::optimised(&adding(&types), vec![], &[])?));
         }
         Ok(Self {
@@ -129,7 +130,7 @@ impl Model {
         if accumulated.batches < self.accumulate {
             return Ok(Some(Ahead { accumulated, moved: None }));
         }
-        let (gradients, scale) = accumulated.finish(&self.params)?;
+        let (gradients, scale) = accumulated.finish(self.widens())?;
         let moved = self.optimizer.ahead(&self.params, gradients, scale, learning_rate)?;
         Ok(Some(Ahead { accumulated: Accumulated::default(), moved }))
     }
@@ -157,7 +158,7 @@ impl Model {
         if self.settled() {
             return Ok(());
         }
-        let (gradients, scale) = std::mem::take(&mut self.accumulated).finish(&self.params)?;
+        let (gradients, scale) = std::mem::take(&mut self.accumulated).finish(self.widens())?;
         if self.device != Device::Cpu {
             let moved = self.optimizer.ahead(&self.params, gradients, scale, learning_rate)?;
             return self.move_on(moved);
@@ -167,6 +168,11 @@ impl Model {
         self.optimizer.step(&self.params, next, gradients, &prepare, learning_rate)?;
         std::mem::swap(&mut self.params, next);
         self.stepped()
+    }
+
+    /// Whether optimizers get gradients in the type that they compute in, as the mean of several is: else it would be rounded twice.
+    fn widens(&self) -> bool {
+        self.accumulate > 1
     }
 
     /// Whether no gradients wait for a step.

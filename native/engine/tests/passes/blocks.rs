@@ -52,61 +52,87 @@ fn linear_layers_that_gain_nothing_stay_two_operations() {
     assert_eq!(names(&optimised(&program, &["pattern:tanh"]))[..2], ["dot", "add"]);
 }
 
-/// x * w + part + what has an element for each column or for each row.
-fn sum(dtype: Type, [rows, inner, columns]: [usize; 3], is_by_row: bool) -> (Program, Vec<Value>) {
-    let last = if is_by_row { vec![rows, 1] } else { vec![columns] };
-    let shapes = [vec![rows, inner], vec![inner, columns], vec![rows, columns], last];
+/// x * w + what is broadcast from this shape + part.
+fn sum(dtype: Type, [rows, inner, columns]: [usize; 3], last: &[usize]) -> (Program, Vec<Value>) {
+    let shapes = [vec![rows, inner], vec![inner, columns], vec![rows, columns], last.to_vec()];
     let mut b = Builder::new(&shapes.clone().map(|shape| ty(dtype, &shape)));
     let attrs = Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] };
     let product = b.emit(Op::Dot(attrs), &[0, 1], ty(dtype, &[rows, columns]));
-    let sum = b.binary(Binary::Add, 2, product);
-    let biased = b.binary(Binary::Add, sum, 3);
+    let biased = b.binary(Binary::Add, product, 3);
+    let sum = b.binary(Binary::Add, 2, biased);
     let inputs = shapes.iter().zip(1..).map(|(shape, seed)| random(dtype, seed, shape)).collect();
-    (b.finish(&[biased]), inputs)
+    (b.finish(&[sum]), inputs)
+}
+
+/// What the sum is, element by element.
+fn summed([rows, inner, columns]: [usize; 3], last: &[usize], inputs: &[Value]) -> Vec<f64> {
+    let [x, w, part, added] = [0, 1, 2, 3].map(|i: usize| numbers(&inputs[i]));
+    let place = |i, j| match last {
+        [1] | [] => 0,
+        [_, 1] => i,
+        _ => j,
+    };
+    let element = |at: usize| {
+        let (i, j) = (at / columns, at % columns);
+        let product = (0..inner).map(|k| x[i * inner + k] * w[k * columns + j]).sum::<f64>();
+        product + part[at] + added[place(i, j)]
+    };
+    (0..rows * columns).map(element).collect()
 }
 
 #[test]
 fn a_sum_with_a_product_of_few_rows_is_one_operation() {
     for (dtype, tolerance) in [(Type::F32, 1e-4), (Type::F64, 1e-11)] {
-        let sizes =
-            [[2, 300, 16], [7, 40, 48], [16, 128, 512], [33, 130, 272], [63, 64, 1040], [5, 60, 50], [12, 700, 96]];
-        for ([rows, inner, columns], is_by_row) in sizes.into_iter().flat_map(|sizes| [(sizes, false), (sizes, true)]) {
-            let (program, inputs) = sum(dtype, [rows, inner, columns], is_by_row);
+        for sizes in
+            [[2, 300, 16], [7, 40, 48], [16, 128, 512], [33, 130, 272], [63, 64, 1040], [5, 60, 50], [12, 700, 96]]
+        {
+            let last = [sizes[2]];
+            let (program, inputs) = sum(dtype, sizes, &last);
             assert_eq!(names(&optimised(&program, &[])), ["blocked"]);
-            let [x, w, part, last] = [0, 1, 2, 3].map(|i: usize| numbers(&inputs[i]));
-            let want = |at: usize| {
-                let (i, j) = (at / columns, at % columns);
-                let product = (0..inner).map(|k| x[i * inner + k] * w[k * columns + j]).sum::<f64>();
-                product + part[at] + last[if is_by_row { i } else { j }]
-            };
-            let want: Vec<f64> = (0..rows * columns).map(want).collect();
+            let want = summed(sizes, &last, &inputs);
             let got = run(&optimised(&program, &[]), &inputs);
-            assert_close(&format!("{dtype} {rows} {inner} {columns}"), &numbers(&got[0]), &want, tolerance);
+            assert_close(&format!("{dtype} {sizes:?}"), &numbers(&got[0]), &want, tolerance);
             // Operands whose columns are lines of memory.
             let turned = |value: &Value| value.clone().permute(&[1, 0]).contiguous().permute(&[1, 0]);
             for which in 0..3 {
                 let mut inputs = inputs.clone();
                 inputs[which] = turned(&inputs[which]);
                 let got = run(&optimised(&program, &[]), &inputs);
-                assert_close(&format!("{dtype} {rows} {inner} {columns}"), &numbers(&got[0]), &want, tolerance);
+                assert_close(&format!("{dtype} {sizes:?}"), &numbers(&got[0]), &want, tolerance);
             }
         }
     }
 }
 
 #[test]
-fn sums_with_products_of_other_rows_or_types_stay_two_operations() {
+fn other_sums_with_products_stay_two_operations() {
     for (dtype, sizes) in [(Type::F32, [64, 300, 16]), (Type::F32, [1, 300, 16]), (Type::BF16, [7, 40, 48])] {
-        let (program, _inputs) = sum(dtype, sizes, false);
+        let (program, _inputs) = sum(dtype, sizes, &[sizes[2]]);
         assert_eq!(names(&optimised(&program, &[])), ["dot", "fused"], "{dtype:?} {sizes:?}");
     }
-    let (program, _inputs) = sum(Type::F32, [7, 40, 48], false);
+    let sizes = [7, 40, 48];
+    for last in [&[7, 1][..], &[1], &[]] {
+        let (program, inputs) = sum(Type::F32, sizes, last);
+        assert_eq!(names(&optimised(&program, &[])), ["dot", "fused"], "{last:?}");
+        let got = run(&optimised(&program, &[]), &inputs);
+        assert_close(&format!("{last:?}"), &numbers(&got[0]), &summed(sizes, last, &inputs), 1e-4);
+    }
+    let (program, _inputs) = sum(Type::F32, sizes, &[48]);
     assert_eq!(names(&optimised(&program, &["pattern:linear"])), ["dot", "fused"]);
     // Others read the product.
-    let (mut program, inputs) = sum(Type::F32, [7, 40, 48], false);
+    let (mut program, inputs) = sum(Type::F32, sizes, &[48]);
     program.outputs.push(4);
     assert_eq!(names(&optimised(&program, &[])), ["dot", "fused"]);
     assert_eq!(run(&optimised(&program, &[]), &inputs).len(), 2);
+}
+
+#[test]
+fn a_sum_with_a_product_of_many_rows_runs_by_blocks() {
+    let (sizes, last) = ([300, 20, 1000], [1000]);
+    let (program, inputs) = sum(Type::F32, sizes, &last);
+    assert_eq!(names(&optimised(&program, &[])), ["blocked"]);
+    let got = run(&optimised(&program, &[]), &inputs);
+    assert_close("many rows", &numbers(&got[0]), &summed(sizes, &last, &inputs), 1e-4);
 }
 
 const HEADS: usize = 6;

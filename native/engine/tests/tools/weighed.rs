@@ -23,7 +23,10 @@ fn cases() -> Vec<Case> {
     vec![
         case(Type::BF16, alike(512, 1.0), None, 1.0, -1.0),
         case(Type::F16, alike(100, 1000.0), None, 1e-3, -1.0),
+        case(Type::F16, [alike(1, 2f64.powi(-20)), alike(127, 0.0)].concat(), None, 2f64.powi(27), -1.0),
         case(Type::F16, alike(2, 6e4), Some(1.0), 1.0, -1.0),
+        // Exactly 0, of which a step of such a rate would show the least rest.
+        case(Type::F32, [0.1, -0.1, 0.7, -0.7, 0.3, -0.3].map(|x| (x, 1.0)).to_vec(), None, 1e30, 0.0),
         case(Type::F32, alike(2, 2e38), Some(1.0), 1.0, -1.0),
         case(Type::F32, alike(3, 1e10), Some(1e-36), 1e36, -1.0),
         case(Type::F32, alike(3, 1e-25), Some(5e-26), 1e25, -0.5),

@@ -4,7 +4,7 @@ mod conv;
 mod product;
 mod table;
 
-pub(crate) use product::is_sum;
+pub(crate) use product::{FEW_ROWS, is_sum};
 
 use crate::cpu::tape::Tape;
 use crate::error::Result;
@@ -54,9 +54,6 @@ impl<'a> Parts<'a> {
     fn run(&self, call: &Call<'_>) -> Result<Option<Vec<Value>>> {
         let op = |instruction: Option<&'a Instruction>| instruction.map(|instruction| (&instruction.op, instruction));
         match (op(self.before), op(self.after)) {
-            (Some((Op::Dot(dot), before)), None) if product::is_sum(self.region.0) => {
-                product::sum(self, (dot, before), call)
-            }
             (Some((Op::Dot(dot), before)), None) => product::linear(self, (dot, before), call),
             (Some((Op::Dot(dot), before)), Some((Op::Dot(last), after))) => {
                 product::attend(self, (dot, before), (last, after), call)

@@ -6,13 +6,19 @@ use super::Parts;
 use crate::cpu;
 use crate::error::Result;
 use crate::ops::dot::{Roles, compute_type};
-use crate::ops::{Call, cast};
+use crate::ops::{Call, broadcast_to, cast};
 use crate::program::{Binary, Dot, Fused, Instruction, Op};
 use crate::value::Value;
+
+/// Rows from which on a product is not computed by rows that lie in registers, which may start from what is added.
+pub(crate) const FEW_ROWS: usize = 64;
 
 /// A product and the region of its rows.
 pub(super) fn linear(parts: &Parts<'_>, product: (&Dot, &Instruction), call: &Call<'_>) -> Result<Option<Vec<Value>>> {
     let [left, right] = matrices(parts, product, call)?;
+    if left.rank() == 2 && left.shape()[0] < FEW_ROWS && is_sum(parts.region.0) {
+        return sum(parts, &left, &right, call);
+    }
     let operands = parts.operands(call);
     let rows = parts.tape.rows(&operands, true)?;
     cpu::for_types!(left.dtype(), T => cpu::linear::<T>(&left, &right, &rows), F32 f32, F64 f64)?;
@@ -31,14 +37,14 @@ pub(crate) fn is_sum(region: &Fused) -> bool {
     is_plain && body.instructions.iter().all(adds) && reads.iter().all(|&reads| reads == 1)
 }
 
-/// A product of few rows and what is added to it.
-pub(super) fn sum(parts: &Parts<'_>, product: (&Dot, &Instruction), call: &Call<'_>) -> Result<Option<Vec<Value>>> {
-    let [left, right] = matrices(parts, product, call)?;
-    let [rows, columns] = [left.shape()[0], right.shape()[right.rank() - 1]];
-    let addends =
-        parts.operands(call).into_iter().flatten().map(|addend| addend.reshape(&[rows, columns])).collect::<Vec<_>>();
-    let sum = cpu::for_types!(left.dtype(), T => cpu::matmul_onto::<T>(&left, &right, &addends), F32 f32, F64 f64)?;
-    Ok(sum.map(|sum| vec![sum.reshape(&parts.region.0.shape)]))
+/// A product of few rows and what is added to it; `None` where other ways to multiply are faster.
+fn sum(parts: &Parts<'_>, left: &Value, right: &Value, call: &Call<'_>) -> Result<Option<Vec<Value>>> {
+    let (region, instruction) = parts.region;
+    let matrix = [left.shape()[0], right.shape()[1]];
+    let added = instruction.inputs.iter().filter_map(|&id| call.inputs.get(id));
+    let addends: Vec<Value> = added.map(|value| broadcast_to(value.clone(), &region.shape).reshape(&matrix)).collect();
+    let sum = cpu::for_types!(left.dtype(), T => cpu::matmul_onto::<T>(left, right, &addends), F32 f32, F64 f64)?;
+    Ok(sum.map(|sum| vec![sum.reshape(&region.shape)]))
 }
 
 /// A product, the region of its rows, and a product of these.

@@ -26,13 +26,18 @@ enum Programs {
 }
 
 impl Optimizer {
-    /// Makes ready for parameters on `device`, which is not the CPU.
-    pub(in crate::train) fn move_to(&mut self, device: &Device, clip: Clip, params: &[Value]) -> Result<()> {
-        let types: Vec<TensorType> = params.iter().map(Value::ty).collect();
+    /// Makes ready for parameters and gradients of these types on `device`, which is not the CPU.
+    pub(in crate::train) fn move_to(
+        &mut self,
+        device: &Device,
+        clip: Clip,
+        params: &[TensorType],
+        gradients: &[TensorType],
+    ) -> Result<()> {
         let programs = match &self.method {
-            Method::Rule(rule) => Programs::Rule(Compiled::new(*rule, clip, &types, &self.state)?),
+            Method::Rule(rule) => Programs::Rule(Compiled::new(*rule, clip, params, gradients, &self.state)?),
             Method::Program(_) => {
-                Programs::Program(Arc::new(Executable::optimised(&preparing(clip, &types), vec![], &[])?))
+                Programs::Program(Arc::new(Executable::optimised(&preparing(clip, params, gradients), vec![], &[])?))
             }
         };
         self.away = Some(Away { device: device.clone(), programs });

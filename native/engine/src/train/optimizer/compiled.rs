@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::element::wide;
+use super::element::widened;
 use super::formulas::{Formulas, Site};
 use super::prepare::SMALL;
 use super::{Clip, OptimizerState, Rule};
@@ -28,10 +28,16 @@ pub(super) struct Compiled {
 const NUMBERS: usize = 4;
 
 impl Compiled {
-    /// The optimizer of parameters of these types.
-    pub(super) fn new(rule: Rule, clip: Clip, params: &[TensorType], state: &OptimizerState) -> Result<Self> {
+    /// The optimizer of parameters and gradients of these types.
+    pub(super) fn new(
+        rule: Rule,
+        clip: Clip,
+        params: &[TensorType],
+        gradients: &[TensorType],
+        state: &OptimizerState,
+    ) -> Result<Self> {
         let slots: Vec<Vec<TensorType>> = state.slots.iter().map(|slot| slot.iter().map(Value::ty).collect()).collect();
-        let program = Executable::optimised(&update(&rule, clip, params, &slots), vec![], &[])?;
+        let program = Executable::optimised(&update(&rule, clip, params, gradients, &slots), vec![], &[])?;
         Ok(Self { program: Arc::new(program), rule, numbers: vec![] })
     }
 
@@ -71,10 +77,16 @@ impl Compiled {
 }
 
 /// The program of one step.
-fn update(rule: &Rule, clip: Clip, params: &[TensorType], slots: &[Vec<TensorType>]) -> Program {
+fn update(
+    rule: &Rule,
+    clip: Clip,
+    params: &[TensorType],
+    gradients: &[TensorType],
+    slots: &[Vec<TensorType>],
+) -> Program {
     let count = params.len();
     let numbers = vec![number_type(params); NUMBERS];
-    let inputs = [params, params, &slots.concat(), &numbers].concat();
+    let inputs = [params, gradients, &slots.concat(), &numbers].concat();
     let first = inputs.len() - NUMBERS;
     let mut b = Builder::of(&Program { inputs, ..Program::default() });
     let gradients = prepared(&mut b, clip, count, first);
@@ -179,10 +191,10 @@ impl Norm {
             let largest = b.folded(Fold::Max, size);
             unit = b.binary(Binary::Max, unit, largest);
         }
-        // Division of a GPU is only exact by numbers that are neither very large nor small.
         let root = b.unary(Unary::Sqrt, unit);
         let mut sum = b.number(0.0, dtype);
         for &x in xs {
+            let x = b.cast(x, dtype);
             let x = over_square(b, x, root);
             let square = b.squared(x);
             let squares = b.folded(Fold::Sum, square);
@@ -196,7 +208,7 @@ impl Norm {
     }
 }
 
-/// `x` over the square of a number, in the type of `x`.
+/// `x` over the square of a number, in the type of `x`: a GPU divides exactly only by what is neither very large nor small.
 fn over_square(b: &mut Builder, x: usize, number: usize) -> usize {
     let number = b.cast(number, b.ty(x).dtype);
     let once = b.over(x, number);
@@ -204,20 +216,19 @@ fn over_square(b: &mut Builder, x: usize, number: usize) -> usize {
 }
 
 /// A program that prepares gradients for an optimizer that is a program itself: `params ++ gradients ++ [scale]` to gradients.
-pub(super) fn preparing(clip: Clip, params: &[TensorType]) -> Program {
-    let inputs = [params, params, &[number_type(params)]].concat();
+pub(super) fn preparing(clip: Clip, params: &[TensorType], gradients: &[TensorType]) -> Program {
+    let inputs = [params, gradients, &[number_type(params)]].concat();
     let mut b = Builder::of(&Program { inputs, ..Program::default() });
     let prepared = prepared(&mut b, clip, params.len(), 2 * params.len());
     let outputs = prepared.into_iter().zip(params).map(|(gradient, ty)| b.cast(gradient, ty.dtype)).collect();
     b.finish(outputs)
 }
 
-/// A program that adds weighted gradients to means: `means ++ gradients ++ [old, new]`, where means count `old` and gradients `new`, to
-/// means in the type that optimizers compute in.
+/// A program that adds weighted gradients to sums in the type that optimizers compute in: `sums ++ gradients ++ [old, new]` to
+/// sums. The sums so far count `old`, the gradients `new`.
 pub(in crate::train) fn adding(types: &[TensorType]) -> Program {
-    let means: Vec<TensorType> = types.iter().map(|ty| TensorType::new(wide(ty.dtype), &ty.shape[..])).collect();
     let numbers = vec![number_type(types); 2];
-    let inputs = [&means, types, &numbers].concat();
+    let inputs = [&widened(types), types, &numbers].concat();
     let count = types.len();
     let mut b = Builder::of(&Program { inputs, ..Program::default() });
     let mut next = Vec::with_capacity(count);

@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 use num_traits::Float;
 
-use crate::types::Type;
+use crate::types::{TensorType, Type};
 
 /// A type that optimizers compute in and keep their moments in.
 ///
@@ -78,6 +78,11 @@ element!(f32, f32, |x| x, |x| x);
 element!(f64, f64, |x| x, |x| x);
 element!(f16, f32, f16::to_f32, f16::from_f32);
 element!(bf16, f32, bf16::to_f32, bf16::from_f32);
+
+/// The types that parameters are computed in.
+pub(in crate::train) fn widened(types: &[TensorType]) -> Vec<TensorType> {
+    types.iter().map(|ty| TensorType::new(wide(ty.dtype), &ty.shape[..])).collect()
+}
 
 /// The type of the moments of parameters of type `dtype`.
 pub(in crate::train) fn wide(dtype: Type) -> Type {

@@ -35,10 +35,11 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::exec::Executable;
+use crate::ops::cast;
 use crate::value::Value;
 pub(super) use away::number;
 pub(super) use compiled::adding;
-pub(super) use element::wide;
+pub(super) use element::{wide, widened};
 pub(super) use update::blend;
 
 use away::Away;
@@ -105,7 +106,7 @@ impl Optimizer {
     }
 
     /// Writes into `next` what `params` are one step down along `gradients`, once they are prepared. `next` has tensors of
-    /// the same types; their memory is reused where it is not shared.
+    /// the same types; their memory is reused where it is not shared. Gradients of parameters of 16 bits may be of `f32`.
     ///
     /// # Errors
     ///
@@ -131,9 +132,14 @@ impl Optimizer {
         };
         for (index, ((param, next), gradient)) in params.iter().zip(next).zip(gradients).enumerate() {
             let moments = self.state.slots.iter_mut().map(|slot| &mut slot[index]).collect();
-            let (param, gradient) = (param.clone().contiguous(), gradient.contiguous());
+            // Where a gradient is wider, the parameter is computed as wide and rounded once.
+            let dtype = gradient.dtype();
+            let (param, gradient) = (cast(param.clone(), dtype)?.contiguous(), gradient.contiguous());
+            let narrow = next.dtype();
+            *next = cast(std::mem::replace(next, param.clone()), dtype)?;
             let update = Update { param: &param, next, gradient: &gradient, moments, prepare: prepare.active() };
             rule.apply(update, self.state.count, learning_rate)?;
+            *next = cast(std::mem::replace(next, param), narrow)?;
         }
         Ok(())
     }
@@ -142,7 +148,13 @@ impl Optimizer {
 fn check_types(params: &[Value], next: &[Value], gradients: &[Value]) -> Result<()> {
     expect(params.len() == gradients.len(), "there must be one gradient for each parameter")?;
     expect(params.len() == next.len(), "there must be one next parameter for each parameter")?;
-    match params.iter().zip(gradients).chain(params.iter().zip(next)).find(|(param, given)| param.ty() != given.ty()) {
+    let differs = |(param, given): &(&Value, &Value)| param.ty() != given.ty();
+    let is_other = |pair: &(&Value, &Value)| {
+        let (param, given) = pair;
+        differs(pair) && !(given.dtype() == wide(param.dtype()) && given.shape() == param.shape())
+    };
+    let (gradients, next) = (params.iter().zip(gradients), params.iter().zip(next));
+    match gradients.filter(is_other).chain(next.filter(differs)).next() {
         Some((param, given)) => Err(Error::Mismatch { op: "fit".into(), expected: param.ty(), got: given.ty() }),
         None => Ok(()),
     }

@@ -6,6 +6,7 @@ use super::{OptimizerState, Prepare, expect};
 use crate::device::Device;
 use crate::error::Result;
 use crate::exec::Executable;
+use crate::ops::cast;
 use crate::types::TensorType;
 use crate::value::Value;
 
@@ -28,6 +29,9 @@ pub(super) fn step(
     mut gradients: Vec<Value>,
     prepare: &Prepare,
 ) -> Result<Vec<Value>> {
+    for (gradient, param) in gradients.iter_mut().zip(params) {
+        *gradient = cast(std::mem::replace(gradient, param.clone()), param.dtype())?;
+    }
     if let Some(prepare) = prepare.active() {
         prepare.all(params, &mut gradients)?;
     }

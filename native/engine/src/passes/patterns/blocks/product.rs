@@ -1,7 +1,7 @@
 //! Products of matrices with a region.
 
 use super::Region;
-use crate::ops::is_sum;
+use crate::ops::{FEW_ROWS, is_sum};
 use crate::program::{Dot, Instruction, Op, Pattern};
 use crate::types::Type;
 
@@ -19,9 +19,6 @@ const SHORT: usize = 1 << 20;
 
 /// Fewest rows of a product that is followed by a region alone: fewer are shared out by columns.
 const LINEAR_ROWS: usize = 256;
-
-/// Rows from which on a product is not computed by rows that lie in registers, which may start from what is added.
-const FEW_ROWS: usize = 64;
 
 /// Fewest elements of the product: fewer stay in the cache anyway.
 const ELEMENTS: usize = 256 * 1024;
@@ -47,7 +44,12 @@ pub(super) fn linear(region: &Region<'_>) -> Option<Vec<usize>> {
 /// A product of few rows to which its region adds.
 pub(super) fn sum(region: &Region<'_>) -> Option<Vec<usize>> {
     let scores = scores(region, &[Type::F32, Type::F64])?;
-    let is_worth = scores.matrices == 1 && (2..FEW_ROWS).contains(&scores.rows) && is_sum(region.fused);
+    let are_few = scores.dot.lhs_batch.is_empty() && (2..FEW_ROWS).contains(&scores.rows);
+    // What is added is read by vectors of neighbours.
+    let last = region.fused.shape.last();
+    let are_lines =
+        region.graph.instruction(region.number).inputs.iter().all(|&id| region.graph.ty(id).shape.last() == last);
+    let is_worth = are_few && are_lines && is_sum(region.fused);
     (region.is_on(Pattern::Linear) && is_worth).then(|| vec![scores.product, region.number])
 }
 
