@@ -33,10 +33,16 @@ impl Value {
     }
 
     /// The same elements in another shape.
+    ///
+    /// # Panics
+    ///
+    /// When the shape is of another number of elements.
     pub fn reshape(mut self, shape: &[usize]) -> Self {
         if self.has_shape(shape) {
             return self;
         }
+        // A layout of more elements would read its neighbours in memory.
+        assert!(self.len() == shape.iter().product::<usize>(), "{} is not of the size of {shape:?}", self.ty());
         let shape = stored_shape(self.dtype, shape);
         if let Some(tensor) = self.flex() {
             if let Some(layout) = tensor.layout().reshape(shape.clone()) {
