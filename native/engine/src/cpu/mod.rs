@@ -57,6 +57,7 @@ pub(crate) use map::{any, combine, map, zip};
 pub(crate) use number::{
     Cell, Float, Int, Number, Total, for_cell, for_complex, for_float, for_int, for_number, for_types,
 };
+pub(crate) use product::GEMM_ROWS;
 pub(crate) use put::put;
 pub(crate) use quotient::{Divisor, divide_all};
 pub(crate) use scan::{Pair, scan, scan_gradient};

@@ -268,7 +268,7 @@ impl<'a, T: Real> Target<'a, T> {
 pub(super) const ORDERED_ROWS: usize = 8;
 
 /// Rows from which on `gemm` is as fast or faster than [`FewRows`].
-pub(super) const GEMM_ROWS: usize = 64;
+pub(crate) const GEMM_ROWS: usize = 64;
 
 /// Rows that are added at a time where they are short, so that the sums are read and written less often.
 const SHORT_STREAMS: usize = 8;

@@ -42,7 +42,7 @@ use crate::types::TensorType;
 use crate::value::Value;
 
 pub(crate) use autodiff::seeded;
-pub(crate) use blocked::{FEW_ROWS, is_sum};
+pub(crate) use blocked::is_sum;
 pub use cast::cast;
 pub use shape::broadcast_to;
 

@@ -81,7 +81,8 @@ impl Accumulated {
 
     fn unit_with(&self, next: Share) -> f64 {
         let mut unit = if self.weight == 0.0 { next.weight } else { self.unit };
-        while unit < self.weight + next.weight {
+        // Weights are not below 0, where doubling would not end.
+        while unit > 0.0 && unit < self.weight + next.weight {
             unit *= 2.0;
         }
         unit

@@ -170,7 +170,8 @@ impl Model {
         self.stepped()
     }
 
-    /// Whether optimizers get gradients in the type that they compute in, as the mean of several is: else it would be rounded twice.
+    /// Whether optimizers get gradients in the type that they compute in, as the mean of several is: else it would be rounded
+    /// twice.
     fn widens(&self) -> bool {
         self.accumulate > 1
     }

@@ -4,7 +4,7 @@ mod conv;
 mod product;
 mod table;
 
-pub(crate) use product::{FEW_ROWS, is_sum};
+pub(crate) use product::is_sum;
 
 use crate::cpu::tape::Tape;
 use crate::error::Result;

@@ -10,13 +10,10 @@ use crate::ops::{Call, broadcast_to, cast};
 use crate::program::{Binary, Dot, Fused, Instruction, Op};
 use crate::value::Value;
 
-/// Rows from which on a product is not computed by rows that lie in registers, which may start from what is added.
-pub(crate) const FEW_ROWS: usize = 64;
-
 /// A product and the region of its rows.
 pub(super) fn linear(parts: &Parts<'_>, product: (&Dot, &Instruction), call: &Call<'_>) -> Result<Option<Vec<Value>>> {
     let [left, right] = matrices(parts, product, call)?;
-    if left.rank() == 2 && left.shape()[0] < FEW_ROWS && is_sum(parts.region.0) {
+    if left.rank() == 2 && left.shape()[0] < cpu::GEMM_ROWS && is_sum(parts.region.0) {
         return sum(parts, &left, &right, call);
     }
     let operands = parts.operands(call);

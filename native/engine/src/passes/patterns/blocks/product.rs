@@ -1,7 +1,8 @@
 //! Products of matrices with a region.
 
 use super::Region;
-use crate::ops::{FEW_ROWS, is_sum};
+use crate::cpu::GEMM_ROWS;
+use crate::ops::is_sum;
 use crate::program::{Dot, Instruction, Op, Pattern};
 use crate::types::Type;
 
@@ -44,7 +45,7 @@ pub(super) fn linear(region: &Region<'_>) -> Option<Vec<usize>> {
 /// A product of few rows to which its region adds.
 pub(super) fn sum(region: &Region<'_>) -> Option<Vec<usize>> {
     let scores = scores(region, &[Type::F32, Type::F64])?;
-    let are_few = scores.dot.lhs_batch.is_empty() && (2..FEW_ROWS).contains(&scores.rows);
+    let are_few = scores.dot.lhs_batch.is_empty() && (2..GEMM_ROWS).contains(&scores.rows);
     // What is added is read by vectors of neighbours.
     let last = region.fused.shape.last();
     let are_lines =
