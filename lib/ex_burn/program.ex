@@ -211,12 +211,12 @@ defmodule ExBurn.Program do
     types =
       for {program, _} <- programs, {key, type} <- program.captures, into: %{}, do: {key, type}
 
-    {Enum.map(programs, &finish_with(&1, keys, types)), keys}
+    position = keys |> Enum.with_index() |> Map.new()
+    captures = keys |> Enum.map(&{&1, Map.fetch!(types, &1)}) |> Enum.reverse()
+    {Enum.map(programs, &finish_with(&1, position, captures)), keys}
   end
 
-  defp finish_with({program, results}, keys, types) do
-    position = keys |> Enum.with_index() |> Map.new()
-
+  defp finish_with({program, results}, position, captures) do
     moved =
       program |> capture_keys() |> Enum.map(&Map.fetch!(position, &1)) |> List.to_tuple()
 
@@ -228,7 +228,6 @@ defmodule ExBurn.Program do
     instructions =
       Enum.map(program.instructions, fn i -> %{i | inputs: Enum.map(i.inputs, move)} end)
 
-    captures = keys |> Enum.map(&{&1, Map.fetch!(types, &1)}) |> Enum.reverse()
     finish(%{program | instructions: instructions, captures: captures}, Enum.map(results, move))
   end
 
