@@ -55,7 +55,7 @@ defmodule ExBurn.Defn.Lowering do
     parameters =
       used |> Enum.with_index() |> Map.new(fn {position, i} -> {position, [{:input, i}]} end)
 
-    scope = Scope.root(program, parameters, Scope.ids(List.to_tuple(outputs)), opts)
+    scope = Scope.root(program, parameters, List.to_tuple(outputs), opts)
     {refs, scope} = many(outputs, scope)
     program = Scope.program(scope)
 

@@ -7,7 +7,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   """
 
   alias ExBurn.Defn.Lowering
-  alias ExBurn.Defn.Lowering.{Elements, Scope, Shared}
+  alias ExBurn.Defn.Lowering.{Elements, Owners, Place, Scope, Shared}
   alias ExBurn.{Error, Instruction, Program, Type}
   alias Nx.Defn.{Composite, Expr}
   alias Nx.Tensor, as: T
@@ -21,7 +21,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
     outside? = &Scope.owns?(scope, &1)
     types = output_types(t, last)
 
-    case Shared.split(clauses, last, outside?) do
+    case Shared.split(clauses, last, Scope.insides(scope), outside?) do
       nil ->
         branch(clauses, last, types, outside?, scope)
 
@@ -41,12 +41,14 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
 
   defp branch(clauses, last, types, outside?, scope) do
     {predicates, bodies} = Enum.unzip(clauses)
-    parts = Enum.map(predicates ++ bodies ++ [last], &{&1, Shared.scope_ids(&1, outside?)})
-    scope = Scope.own(scope, Shared.ids(parts, length(predicates), outside?))
+    insides = Scope.insides(scope)
+    ids = &Owners.ids([{&1, Place.outermost()}], insides, outside?)
+    parts = Enum.map(predicates ++ bodies ++ [last], &{&1, ids.(&1)})
+    scope = Scope.own(scope, Shared.ids(parts, length(predicates), insides, outside?))
 
     {nested, scope} =
       Enum.map_reduce(parts, scope, fn {part, ids}, scope ->
-        Scope.nest(scope, :branch, [], ids, &Lowering.all_refs(part, &1))
+        Scope.nest_branch(scope, ids, &Lowering.all_refs(part, &1))
       end)
 
     {nested, captures} = Program.finish_together(nested)
@@ -73,7 +75,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   def loop(state, types, condition, body, scope) do
     {nested, scope} =
       Enum.map_reduce([condition, body], scope, fn {expr, lower}, scope ->
-        Scope.nest(scope, :closed, types, Scope.ids(expr), lower)
+        Scope.nest_closed(scope, types, expr, lower)
       end)
 
     {[condition, body], captures} = Program.finish_together(nested)
@@ -119,7 +121,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
     scalar = {Type.name(out.type), []}
 
     {nested, scope} =
-      Scope.nest(scope, :closed, Enum.map(params, &Type.of/1), Scope.ids(body), fn scope ->
+      Scope.nest_closed(scope, Enum.map(params, &Type.of/1), body, fn scope ->
         {ref, scope} = Lowering.one(body, scope)
         cast(scope, ref, scalar)
       end)

@@ -12,32 +12,55 @@ defmodule ExBurn.Defn.Lowering.Scope do
   Tensors captured by the `defn` travel from the root down, whatever the frames between.
   """
 
-  alias ExBurn.Defn.Lowering.{HostCall, Shared}
+  alias ExBurn.Defn.Lowering.{HostCall, Insides, Owners}
   alias ExBurn.{Error, Program, Type}
   alias Nx.Defn.Expr
   alias Nx.Tensor, as: T
 
-  @enforce_keys [:kind, :program, :parameters, :ids]
-  defstruct [:kind, :program, :parameters, :ids, known: %{}, inline: false, calls: [], opts: []]
+  @enforce_keys [:kind, :program, :parameters, :ids, :insides]
+  defstruct [
+    :kind,
+    :program,
+    :parameters,
+    :ids,
+    :insides,
+    known: %{},
+    inline: false,
+    calls: [],
+    opts: []
+  ]
 
   @type frame :: %__MODULE__{
           kind: :root | :closed | :branch | :backward,
           program: Program.t(),
           parameters: %{non_neg_integer() => [Program.ref()]},
-          ids: Shared.ids(),
+          ids: Owners.ids(),
+          insides: Insides.t(),
           known: %{term() => [Program.ref()]},
           inline: boolean(),
-          calls: [HostCall.t() | {non_neg_integer(), HostCall.t()}],
+          calls: [{non_neg_integer(), HostCall.t()}],
           opts: keyword()
         }
 
   @type t :: [frame(), ...]
 
   @doc """
-  The scope of a whole `defn`; `ids` are those of `ids/1`.
+  The scope of a whole `defn` with these outputs.
   """
-  def root(program, parameters, ids, opts),
-    do: [%__MODULE__{kind: :root, program: program, parameters: parameters, ids: ids, opts: opts}]
+  def root(program, parameters, outputs, opts) do
+    {ids, insides} = Owners.of(outputs)
+
+    [
+      %__MODULE__{
+        kind: :root,
+        program: program,
+        parameters: parameters,
+        ids: ids,
+        insides: insides,
+        opts: opts
+      }
+    ]
+  end
 
   @doc """
   The program under construction.
@@ -59,24 +82,25 @@ defmodule ExBurn.Defn.Lowering.Scope do
   """
   def add_call(scope, op, call) do
     root = List.last(scope)
-
-    {number, call} = number!(root, op, call)
-    {number, List.replace_at(scope, -1, %{root | calls: [call | root.calls]})}
+    number = number!(root, op)
+    {number, List.replace_at(scope, -1, %{root | calls: [{number, call} | root.calls]})}
   end
 
-  defp number!(%{opts: opts, calls: calls}, op, call) do
+  defp number!(%{opts: opts, calls: calls}, op) do
     case opts[:calls] do
       true ->
-        {length(calls), call}
+        next(calls)
 
       :unique ->
-        number = System.unique_integer([:positive])
-        {number, {number, call}}
+        System.unique_integer([:positive])
 
       _ ->
         raise Error, op: op, reason: "a program that runs without Elixir can't call a function"
     end
   end
+
+  defp next([]), do: 0
+  defp next([{number, _call} | _]), do: number + 1
 
   @doc """
   Whether hooks are passed over.
@@ -84,9 +108,13 @@ defmodule ExBurn.Defn.Lowering.Scope do
   def without_hooks?(scope), do: List.last(scope).opts[:calls] == :without_hooks
 
   @doc """
-  The functions that the program calls, by their numbers.
+  The functions that the program calls, in pairs with their numbers where these are no other program's, else by them.
   """
-  def calls(scope), do: Enum.reverse(List.last(scope).calls)
+  def calls(scope) do
+    %{calls: calls, opts: opts} = List.last(scope)
+    calls = Enum.reverse(calls)
+    if opts[:calls] == :unique, do: calls, else: Enum.map(calls, &elem(&1, 1))
+  end
 
   @doc """
   The references of the parameter at `position`.
@@ -184,43 +212,35 @@ defmodule ExBurn.Defn.Lowering.Scope do
   end
 
   @doc """
-  Lowers `fun` in a new innermost frame that takes `inputs` and to which the nodes `ids` belong.
+  Lowers `fun` in a new innermost frame for the condition or body of a loop, or a function, that takes `inputs` and answers
+  `body`.
 
   Answers the frame's program, not yet finished, with the references of its results and of what it captured from the
   enclosing frame.
   """
-  def nest(scope, kind, inputs, ids, fun) do
+  def nest_closed(scope, inputs, body, fun) do
+    {ids, insides} = Owners.of(body)
+    frame = frame(:closed, Program.new(inputs), ids, insides)
     parameters = inputs |> Enum.with_index() |> Map.new(fn {_type, i} -> {i, [{:input, i}]} end)
-
-    lower_nested(
-      scope,
-      %__MODULE__{
-        kind: kind,
-        program: Program.new(inputs),
-        parameters: parameters,
-        ids: ids
-      },
-      fun
-    )
+    lower_nested(scope, %{frame | parameters: parameters}, fun)
   end
+
+  @doc """
+  Lowers `fun` in a new innermost frame for a part of a `cond` to which the nodes `ids` belong.
+  """
+  def nest_branch(scope, ids, fun),
+    do: lower_nested(scope, frame(:branch, Program.new([]), ids, insides(scope)), fun)
 
   @doc """
   Lowers `fun` in a new innermost frame for the gradient of `custom_grad`, which takes the `upstream` gradient.
   """
   def nest_gradient(scope, %T{data: %Expr{id: id}} = upstream, fun) do
-    program = Program.new([Type.of(upstream)])
-    known = %{id => [{:input, 0}]}
-
-    frame = %__MODULE__{
-      kind: :backward,
-      program: program,
-      parameters: %{},
-      ids: %{},
-      known: known
-    }
-
-    lower_nested(scope, frame, fun)
+    frame = frame(:backward, Program.new([Type.of(upstream)]), %{}, %{})
+    lower_nested(scope, %{frame | known: %{id => [{:input, 0}]}}, fun)
   end
+
+  defp frame(kind, program, ids, insides),
+    do: %__MODULE__{kind: kind, program: program, parameters: %{}, ids: ids, insides: insides}
 
   defp lower_nested(scope, frame, fun) do
     {results, [frame | outer]} = fun.([frame | scope])
@@ -228,9 +248,9 @@ defmodule ExBurn.Defn.Lowering.Scope do
   end
 
   @doc """
-  The nodes that belong to the scope of a container of expressions.
+  The insides of `cond`s that the innermost frame knows: not those in gradients, which nobody has looked at as a whole.
   """
-  def ids(container), do: Shared.scope_ids(container)
+  def insides([frame | _]), do: frame.insides
 
   @doc """
   Makes the nodes `ids` belong to the innermost frame.
@@ -242,8 +262,10 @@ defmodule ExBurn.Defn.Lowering.Scope do
   """
   def inline([frame | outer], refs, body, fun) do
     parameters = refs |> Enum.with_index() |> Map.new(fn {ref, i} -> {i, [ref]} end)
-    inner = %{frame | inline: true, parameters: parameters, ids: Map.merge(frame.ids, ids(body))}
+    {ids, insides} = Owners.of(body)
+    ids = Map.merge(frame.ids, ids)
+    inner = %{frame | inline: true, parameters: parameters, ids: ids, insides: insides}
     {results, [inner | outer]} = fun.([inner | outer])
-    {results, [%{inner | inline: frame.inline, parameters: frame.parameters} | outer]}
+    {results, [Map.merge(inner, Map.take(frame, [:inline, :parameters, :insides])) | outer]}
   end
 end

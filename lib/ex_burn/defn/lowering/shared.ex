@@ -9,77 +9,13 @@ defmodule ExBurn.Defn.Lowering.Shared do
   that does no more than take time: no call into Elixir, no loop that may not end, nothing that some elements fail.
   """
 
-  alias Nx.Defn.{Composite, Expr, Tree}
+  alias ExBurn.Defn.Lowering.{Insides, Owners, Place}
+  alias Nx.Defn.{Composite, Expr}
   alias Nx.Tensor, as: T
 
   # Blocks and functions are not looked into.
   @unsafe ~w(hook io_call runtime_call while block fun reduce window_reduce quotient remainder pow left_shift right_shift
              gather indexed_add indexed_put)a
-
-  @type ids :: %{reference() => Nx.Tensor.t()}
-
-  @doc """
-  The nodes that belong to the scope of a container of expressions, but none of those that `outside?` says belong to a scope
-  around it: nobody looks behind these, so that a chain of branches takes time as its length.
-
-  A node belongs to the innermost scope around all that read it. What one `cond` alone reads is its own, although another
-  `cond` reads that one: `Nx.Defn.Tree.scope_ids/1` counts it to the scope around both, where it would be computed, and its
-  hooks called, whichever branch is taken.
-  """
-  @spec scope_ids(Nx.Container.t(), (reference() -> boolean())) :: ids()
-  def scope_ids(container, outside? \\ fn _id -> false end),
-    do: scope_ids([{container, nil}], %{}, outside?)
-
-  # `scopes` has the `cond` in which a node is computed, or `nil`. It is settled once all that read the node are.
-  defp scope_ids(roots, scopes, outside?) do
-    leaves = for {root, scope} <- roots, t <- Composite.flatten_list([root]), do: {t, scope}
-    {nodes, _} = Enum.reduce(leaves, {[], %{}}, fn {t, _}, acc -> order(t, acc, outside?) end)
-    scopes = Enum.reduce(leaves, scopes, fn {t, scope}, acc -> read(t, scope, acc) end)
-    scopes = Enum.reduce(nodes, scopes, &read_args/2)
-    for %T{data: %Expr{id: id}} = t <- nodes, scopes[id] == nil, into: %{}, do: {id, t}
-  end
-
-  # All nodes, each after those that read it.
-  defp order(%T{data: %Expr{op: :constant}}, acc, _outside?), do: acc
-
-  defp order(%T{data: %Expr{id: id}} = t, {nodes, seen} = acc, outside?) do
-    if is_map_key(seen, id) or outside?.(id) do
-      acc
-    else
-      acc = {nodes, Map.put(seen, id, true)}
-      {_args, {nodes, seen}} = Tree.apply_args(t, :scope, acc, &{&1, order(&1, &2, outside?)})
-      {[t | nodes], seen}
-    end
-  end
-
-  # The first predicate of a `cond` is computed in any case.
-  defp read_args(%T{data: %Expr{id: id, op: :cond, args: args}}, scopes) do
-    [first | rest] = parts(args)
-    Enum.reduce(rest, read(first, scopes[id], scopes), &read(&1, id, &2))
-  end
-
-  defp read_args(%T{data: %Expr{id: id}} = t, scopes) do
-    scope = scopes[id]
-    t |> Tree.apply_args(:scope, scopes, &{&1, read(&1, scope, &2)}) |> elem(1)
-  end
-
-  defp read(%T{data: %Expr{id: id}}, scope, scopes),
-    do: Map.update(scopes, id, scope, &around(&1, scope, scopes))
-
-  # The tensors of all predicates and branches, those of the first predicate first.
-  defp parts([clauses, last]),
-    do: Composite.flatten_list(Enum.flat_map(clauses, &Tuple.to_list/1) ++ [last])
-
-  defp around(scope, scope, _scopes), do: scope
-  defp around(one, other, _scopes) when one == nil or other == nil, do: nil
-
-  defp around(one, other, scopes) do
-    ways = one |> outwards(scopes) |> MapSet.new()
-    other |> outwards(scopes) |> Enum.find(&(&1 in ways))
-  end
-
-  defp outwards(scope, scopes),
-    do: scope |> Stream.iterate(&scopes[&1]) |> Enum.take_while(& &1)
 
   # What must not be computed twice on one way: what calls into Elixir, or may, and what takes long.
   @once ~w(hook io_call runtime_call while block reduce window_reduce)a
@@ -89,37 +25,45 @@ defmodule ExBurn.Defn.Lowering.Shared do
   first whose predicate shares a call with its branch or with what comes after it. The nodes of a first predicate are
   computed once.
   """
-  @spec split([{Nx.Tensor.t(), Nx.Container.t()}], Nx.Container.t(), (reference() -> boolean())) ::
-          pos_integer() | nil
-  def split([_first | clauses], last, outside?) do
-    clauses
-    |> Stream.iterate(&tl/1)
-    |> Stream.take(length(clauses))
-    |> Enum.find_index(fn [{predicate, body} | after_it] ->
-      own = once([predicate], outside?)
-      own != [] and own -- once([body | parts([after_it, last])], outside?) != own
-    end)
-    |> then(&(&1 && &1 + 1))
-  end
+  @spec split(
+          [{Nx.Tensor.t(), Nx.Container.t()}],
+          Nx.Container.t(),
+          Insides.t(),
+          (reference() -> boolean())
+        ) :: pos_integer() | nil
+  def split([_first | clauses], last, insides, outside?) do
+    own = for {predicate, _body} <- clauses, do: once(predicate, insides, outside?)
 
-  defp once(containers, outside?) do
-    seen = containers |> Composite.flatten_list() |> Enum.reduce(%{}, &collect(&1, &2, outside?))
-    for {id, op} <- seen, op in @once, do: id
-  end
-
-  defp collect(%T{data: %Expr{id: id, op: op, args: args}} = t, seen, outside?) do
-    cond do
-      is_map_key(seen, id) or outside?.(id) ->
-        seen
-
-      op == :cond ->
-        args |> parts() |> Enum.reduce(Map.put(seen, id, op), &collect(&1, &2, outside?))
-
-      true ->
-        t
-        |> Tree.apply_args(:scope, Map.put(seen, id, op), &{&1, collect(&1, &2, outside?)})
-        |> elem(1)
+    if Enum.any?(own, &(&1 != [])) do
+      collect = &collect_all(&1, &2, insides, outside?)
+      numbered = Enum.zip([clauses, own, 1..length(clauses)])
+      {_seen, at} = List.foldr(numbered, {collect.(last, %{}), nil}, &split_at(&1, &2, collect))
+      at
     end
+  end
+
+  # What comes after a clause has been seen before it.
+  defp split_at({{predicate, body}, own, number}, {seen, at}, collect) do
+    seen = collect.(body, seen)
+    at = if Enum.any?(own, &is_map_key(seen, &1)), do: number, else: at
+    {collect.(predicate, seen), at}
+  end
+
+  defp once(predicate, insides, outside?) do
+    seen = collect(predicate, %{}, insides, outside?)
+    for {id, t} <- seen, Insides.does?(t, insides, @once), do: id
+  end
+
+  defp collect_all(container, seen, insides, outside?) do
+    [container]
+    |> Composite.flatten_list()
+    |> Enum.reduce(seen, &collect(&1, &2, insides, outside?))
+  end
+
+  defp collect(%T{data: %Expr{id: id}} = t, seen, insides, outside?) do
+    if is_map_key(seen, id) or outside?.(id),
+      do: seen,
+      else: Insides.reads(t, insides, Map.put(seen, id, t), &collect(&1, &2, insides, outside?))
   end
 
   @doc """
@@ -128,33 +72,44 @@ defmodule ExBurn.Defn.Lowering.Shared do
   `parts` are the predicates, of which there are `count`, and the branches, each with the ids of its scope. What is
   `outside?` is computed before anyway.
   """
-  @spec ids([{Nx.Container.t(), ids()}], pos_integer(), (reference() -> boolean())) :: ids()
-  def ids(parts, count, outside?) do
+  @spec ids(
+          [{Nx.Container.t(), Owners.ids()}],
+          pos_integer(),
+          Insides.t(),
+          (reference() -> boolean())
+        ) :: Owners.ids()
+  def ids(parts, count, insides, outside?) do
     {[{_, first} | predicates], branches} = Enum.split(parts, count)
     always = always(first, Enum.map(predicates, &elem(&1, 1)), Enum.map(branches, &elem(&1, 1)))
-    ids = Map.merge(always, sometimes(predicates ++ branches, always, outside?))
-    if Enum.any?(ids, &cond?/1), do: around_all(ids, parts, outside?), else: ids
+    sometimes = sometimes(predicates ++ branches, always, insides, outside?)
+    ids = Map.merge(always, sometimes)
+
+    if Enum.any?(ids, &cond?/1),
+      do: around_all(ids, parts, insides, outside?),
+      else: ids
   end
 
   defp cond?({_id, %T{data: %Expr{op: op}}}), do: op == :cond
 
   # What both a `cond` that is computed before and a part read is computed before both, or each would compute it.
-  defp around_all(ids, parts, outside?) do
-    before = Enum.map(ids, fn {_id, t} -> {t, nil} end)
-    inside = Enum.map(parts, fn {part, _ids} -> {part, :inside} end)
-    scope_ids(before ++ inside, %{inside: nil}, outside?)
+  defp around_all(ids, parts, insides, outside?) do
+    before = Enum.map(ids, fn {_id, t} -> {t, Place.outermost()} end)
+    within = Place.inside(Place.outermost(), :parts)
+    inside = Enum.map(parts, fn {part, _ids} -> {part, within} end)
+    Owners.ids(before ++ inside, insides, outside?)
   end
 
   # The way to a branch leads over the predicates before it, to the last one over all of them.
   defp always(first, predicates, branches) do
     seen = [first | Enum.scan(predicates, first, &Map.merge/2)]
+    [{first, branch} | ways] = Enum.zip(seen ++ [List.last(seen)], branches)
 
-    (seen ++ [List.last(seen)])
-    |> Enum.zip_with(branches, &Map.merge/2)
-    |> Enum.reduce(fn way, common -> Map.take(common, Map.keys(way)) end)
+    Enum.reduce(ways, Map.merge(first, branch), fn {seen, branch}, common ->
+      Map.filter(common, fn {id, _t} -> is_map_key(seen, id) or is_map_key(branch, id) end)
+    end)
   end
 
-  defp sometimes(parts, always, outside?) do
+  defp sometimes(parts, always, insides, outside?) do
     conds = for {_, ids} <- parts, node <- ids, cond?(node), do: node
     counts = Enum.frequencies_by(conds, &elem(&1, 0))
     several = for {id, n} <- counts, n > 1, not is_map_key(always, id), do: id
@@ -163,29 +118,32 @@ defmodule ExBurn.Defn.Lowering.Shared do
       %{}
     else
       leaves = Enum.flat_map(parts, fn {part, _} -> Composite.flatten_list([part]) end)
-      {_, safe} = Enum.reduce(leaves, {true, %{}}, &safe(&1, &2, outside?))
+      {_, safe} = Enum.reduce(leaves, {true, %{}}, &safe(&1, &2, insides, outside?))
       conds |> Map.new() |> Map.take(Enum.filter(several, &safe[&1]))
     end
   end
 
   # Whether nodes can be computed for nothing, by their ids, and whether all so far can.
-  defp safe(%T{data: %Expr{op: :constant}}, acc, _outside?), do: acc
+  defp safe(%T{data: %Expr{op: :constant}}, acc, _insides, _outside?), do: acc
 
-  defp safe(%T{data: %Expr{id: id, op: op}} = t, {all?, known}, outside?) do
+  defp safe(%T{data: %Expr{id: id}} = t, {all?, known}, insides, outside?) do
     known =
       if is_map_key(known, id) do
         known
       else
-        {safe?, known} = safe_args(t, {outside?.(id) or op not in @unsafe, known}, outside?)
+        {safe?, known} = safe_node(t, known, insides, outside?)
         Map.put(known, id, safe?)
       end
 
     {all? and Map.fetch!(known, id), known}
   end
 
-  defp safe_args(%T{data: %Expr{id: id}} = t, start, outside?) do
-    if outside?.(id),
-      do: start,
-      else: t |> Tree.apply_args(:scope, start, &{&1, safe(&1, &2, outside?)}) |> elem(1)
+  defp safe_node(%T{data: %Expr{id: id}} = t, known, insides, outside?) do
+    if outside?.(id) do
+      {true, known}
+    else
+      start = {not Insides.does?(t, insides, @unsafe), known}
+      Insides.reads(t, insides, start, &safe(&1, &2, insides, outside?))
+    end
   end
 end
