@@ -1,5 +1,6 @@
 //! Plain memory as kernels read it.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 
 use burn_backend::Shape;
@@ -12,7 +13,7 @@ use crate::value::Value;
 /// The elements of a tensor, with those between and around them, and where its axes lie among them.
 pub(crate) struct View<'a, T> {
     elements: &'a [T],
-    layout: Layout,
+    layout: Cow<'a, Layout>,
 }
 
 impl<'a, T: Cell> View<'a, T> {
@@ -30,8 +31,11 @@ impl<'a, T: Cell> View<'a, T> {
             return Err(Error::invalid("kernel", format!("got a tensor of {}, expected {}", value.dtype(), T::TYPE)));
         }
         let layout = match T::TYPE.is_complex() {
-            true => pair_layout(tensor.layout()).ok_or_else(|| Error::invalid("kernel", "parts lie apart"))?,
-            false => tensor.layout().clone(),
+            true => {
+                let pairs = pair_layout(tensor.layout());
+                Cow::Owned(pairs.ok_or_else(|| Error::invalid("kernel", "parts lie apart"))?)
+            }
+            false => Cow::Borrowed(tensor.layout()),
         };
         Ok(Self { elements, layout })
     }

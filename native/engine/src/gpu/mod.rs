@@ -10,6 +10,7 @@ mod close;
 mod complex;
 mod conv;
 mod copy;
+pub mod exact;
 pub mod fallback;
 mod fill;
 mod finite;

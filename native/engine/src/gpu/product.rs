@@ -1,16 +1,16 @@
-//! Products on a GPU: of `f32`, `f16` and `bf16` by tiles, of others as folds.
+//! Products on a GPU: of `f32`, `f16` and `bf16` by tiles, small ones in twice the digits, of others as folds.
 
 use burn_cubecl::tensor::CubeTensor;
 
-use super::Adapter;
 use super::launch::{Operand, Work};
 use super::movement::strides;
 use super::reduce::settled;
 use super::step::{Fold, Step, Two};
 use super::tiled::{After, Product};
 use super::transfer::word;
+use super::{Adapter, exact};
 use crate::error::Result;
-use crate::ops::Call;
+use crate::ops::{Call, is_small};
 use crate::program::{Dot, Op};
 use crate::types::{Class, TensorType, Type};
 use crate::value::Value;
@@ -81,7 +81,7 @@ impl<'a> Axes<'a> {
 pub(super) fn then(attrs: &Dot, call: &Call<'_>, after: After, adapter: Adapter) -> Result<Option<Value>> {
     let ([lhs, rhs], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
     let there = |value: &Value| value.cube().is_some() && !value.is_empty() && single(value.dtype());
-    if !there(lhs) || !there(rhs) || out.dtype != Type::F32 {
+    if !there(lhs) || !there(rhs) || out.dtype != Type::F32 || is_small(lhs.len(), rhs.len()) {
         return Ok(None);
     }
     let left = Axes::new(lhs, &attrs.lhs_batch, &attrs.lhs_contract);
@@ -102,6 +102,7 @@ fn matrices(
     after: After,
     adapter: Adapter,
 ) -> Result<Option<Value>> {
+    let is_small = is_small(lhs.len(), rhs.len());
     // The first outer batches of which most operands lie well.
     let lie = |split: usize| [left, right].into_iter().filter(|axes| axes.lie(split).is_some()).count();
     let split = (0..=left.batch.len()).rev().max_by_key(|&split| lie(split)).unwrap_or(0);
@@ -110,6 +111,10 @@ fn matrices(
     let (outer, inner) = left.batch.split_at(split);
     let sizes =
         [left.len(outer), left.len(inner), left.len(&left.free), left.len(left.contract), right.len(&right.free)];
+    if is_small {
+        let product = exact::product([&lhs, &rhs], sizes, [lhs_steps, rhs_steps], out, adapter)?;
+        return settled(product, out, adapter).map(Some);
+    }
     let product = Product::new(adapter, [&lhs, &rhs], sizes, [lhs_steps, rhs_steps]);
     settled(product.then(after, &out.shape)?, out, adapter).map(Some)
 }

@@ -13,9 +13,14 @@ use crate::program::Dot;
 use crate::types::Type;
 use crate::value::Value;
 
-/// `f32` operands of up to this many elements are summed in double precision and rounded once, as `Nx.BinaryBackend` does:
-/// for them it costs next to nothing.
+/// Most elements of operands of a small product.
 const SMALL: usize = 256;
+
+/// Whether a product of `f32` operands of so many elements is summed in double precision and rounded once, as
+/// `Nx.BinaryBackend` does: for small ones it costs next to nothing.
+pub(crate) fn is_small(lhs: usize, rhs: usize) -> bool {
+    lhs.max(rhs) <= SMALL
+}
 
 pub(super) fn dot(attrs: &Dot, mut call: Call<'_>) -> Result<Value> {
     let [lhs, rhs] = call.args()?;
@@ -40,7 +45,7 @@ pub(super) fn dot(attrs: &Dot, mut call: Call<'_>) -> Result<Value> {
         return bilinear(lhs, rhs, out.dtype, product);
     }
     let compute = match compute_type(out.dtype) {
-        Type::F32 if lhs.len().max(rhs.len()) <= SMALL => Type::F64,
+        Type::F32 if is_small(lhs.len(), rhs.len()) => Type::F64,
         other => other,
     };
     cast(product(cast(lhs, compute)?, cast(rhs, compute)?)?, out.dtype)

@@ -44,6 +44,7 @@ use crate::value::Value;
 pub(crate) use autodiff::seeded;
 pub(crate) use blocked::is_sum;
 pub use cast::cast;
+pub(crate) use dot::is_small;
 pub use shape::broadcast_to;
 
 /// One operation about to run.

@@ -27,15 +27,9 @@ impl Order {
     }
 
     /// The order in which one of these operands of one shape lies, when none of them is row-major.
-    pub(super) fn of_all<'a>(values: impl Iterator<Item = &'a Value>) -> Option<Self> {
-        let mut found = None;
-        for value in values {
-            if value.flex()?.layout().is_contiguous() {
-                return None;
-            }
-            found = found.or_else(|| Self::of(value));
-        }
-        found
+    pub(super) fn of_all<'a>(mut values: impl Iterator<Item = &'a Value> + Clone) -> Option<Self> {
+        let lies_otherwise = |value: &Value| value.flex().is_some_and(|tensor| !tensor.layout().is_contiguous());
+        if values.clone().all(lies_otherwise) { values.find_map(Self::of) } else { None }
     }
 
     /// Whether those axes of which `is_kept` is true follow each other as they did.

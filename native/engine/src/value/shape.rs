@@ -1,8 +1,9 @@
 //! The same elements in other shapes and orders, some of them, or joined.
 
-use burn_backend::Slice;
 use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_backend::{Shape, Slice};
 use burn_dispatch::Dispatch;
+use burn_flex::Layout;
 
 use super::{Value, stored_shape};
 use crate::cpu;
@@ -78,12 +79,31 @@ impl Value {
             return self;
         }
         let shape = stored_shape(self.dtype, shape);
+        if let Some(tensor) = self.flex() {
+            let layout = expanded(tensor.layout(), shape);
+            return self.laid(layout);
+        }
         by_class!(self, |t| Dispatch::float_expand(t, shape), |t| Dispatch::int_expand(t, shape))
     }
 
     /// Reversed along `axes`.
     pub fn flip(self, axes: &[usize]) -> Self {
         by_class!(self, |t| Dispatch::float_flip(t, axes), |t| Dispatch::int_flip(t, axes))
+    }
+
+    /// Every so many elements, `strides` says for each axis how many, of the `lengths` from `starts` on, which are inside.
+    pub(crate) fn cut(self, starts: &[usize], lengths: &[usize], strides: &[usize]) -> Self {
+        if let Some(tensor) = self.flex().filter(|_| !lengths.contains(&0)) {
+            let layout = window(tensor.layout(), starts, lengths, strides);
+            return self.laid(layout);
+        }
+        let axes = starts.iter().zip(lengths).zip(strides);
+        let slices: Vec<_> = axes
+            .map(|((&start, &length), &stride)| {
+                Slice::new(start as isize, Some((start + length) as isize), stride as isize)
+            })
+            .collect();
+        self.slice(&slices)
     }
 
     /// The ranges `slices`, one for each axis.
@@ -127,4 +147,24 @@ impl Value {
         let cat = if dtype.storage().is_float() { Dispatch::float_cat } else { Dispatch::int_cat };
         Self::new(dtype, cat(tensors, axis))
     }
+}
+
+/// The layout of a tensor whose axes of length 1 repeat to `shape`.
+fn expanded(layout: &Layout, shape: Shape) -> Layout {
+    let axes = layout.shape().iter().zip(layout.strides()).zip(&shape[..]);
+    let strides = axes.map(|((&length, &stride), &to)| if length == to { stride } else { 0 });
+    let strides = strides.collect();
+    Layout::new(shape, strides, layout.start_offset())
+}
+
+/// The layout of every so many elements of a part of a tensor. Both parts of complex numbers, an axis more, stay.
+fn window(layout: &Layout, starts: &[usize], lengths: &[usize], strides: &[usize]) -> Layout {
+    let (mut shape, mut steps) = (layout.shape().clone(), layout.strides().to_vec());
+    let mut start = layout.start_offset();
+    for (axis, &first) in starts.iter().enumerate() {
+        start = start.wrapping_add_signed(first as isize * steps[axis]);
+        shape[axis] = lengths[axis].div_ceil(strides[axis]);
+        steps[axis] *= strides[axis] as isize;
+    }
+    Layout::new(shape, steps, start)
 }

@@ -25,8 +25,10 @@ fn at(shape: &[usize], place: &[usize]) -> usize {
 }
 
 /// The batch, the rows, the contracted elements and the columns.
-const SIZES: [[usize; 4]; 12] = [
+const SIZES: [[usize; 4]; 14] = [
     [1, 1, 1, 1],
+    [3, 7, 4, 12],
+    [2, 1, 100, 1],
     [1, 64, 16, 64],
     [2, 65, 17, 63],
     [1, 130, 9, 200],
@@ -81,6 +83,50 @@ fn turned(numbers: &[f32], shape: [usize; 3], order: [usize; 3]) -> (Value, usiz
         .collect();
     let to = |axis| order.iter().position(|&from| from == axis).unwrap();
     (singles(&lengths, &moved), to(0), to(1), to(2))
+}
+
+/// The elements of a product of matrices of `f32` that lie in rows, and the sums of the sizes of what is added up for each.
+fn matrices(lhs: &[f32], rhs: &[f32], [rows, inner, columns]: [usize; 3]) -> Vec<(f64, f64)> {
+    let term = |m: usize, n: usize, k: usize| f64::from(lhs[m * inner + k]) * f64::from(rhs[k * columns + n]);
+    let sum = |place: Vec<usize>, f: fn(f64) -> f64| (0..inner).map(|k| f(term(place[0], place[1], k))).sum();
+    places(&[rows, columns]).map(|place| (sum(place.clone(), |x| x), sum(place, f64::abs))).collect()
+}
+
+#[test]
+fn small_products_have_twice_the_digits_until_they_are_rounded() {
+    let Some(gpu) = gpu() else { return };
+    let dot = Op::Dot(Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] });
+    for (seed, sizes) in [[3, 3, 3], [16, 16, 16], [2, 128, 2], [9, 5, 20]].into_iter().enumerate() {
+        let [rows, inner, columns] = sizes;
+        let numbers = |seed: u64, len: usize| -> Vec<f32> {
+            let mut next = random(seed);
+            (0..len).map(|_| (next() - 0.5) as f32 * 10f32.powi((next() * 8.0) as i32 - 4)).collect()
+        };
+        let (lhs, mut rhs) = (numbers(seed as u64, rows * inner), numbers(seed as u64 + 9, inner * columns));
+        // The last term takes away most of what the others come to in the first column.
+        let others: f64 = (0..inner - 1).map(|k| f64::from(lhs[k]) * f64::from(rhs[k * columns])).sum();
+        rhs[(inner - 1) * columns] = (-others / f64::from(lhs[inner - 1])) as f32;
+        let product = gpu.one(
+            &dot,
+            &[singles(&[rows, inner], &lhs), singles(&[inner, columns], &rhs)],
+            TensorType::new(Type::F32, [rows, columns]),
+        );
+        for (got, (sum, size)) in floats(&product).into_iter().zip(matrices(&lhs, &rhs, sizes)) {
+            let near = f64::from(f32::EPSILON) * sum.abs() / 2.0 + 2f64.powi(-42) * size;
+            assert!((got - sum).abs() <= near, "{sizes:?}: {got} for {sum}");
+        }
+    }
+}
+
+#[test]
+fn small_products_of_what_is_no_number() {
+    let Some(gpu) = gpu() else { return };
+    let dot = Op::Dot(Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] });
+    let lhs = singles(&[3, 2], &[f32::INFINITY, 1.0, f32::NAN, 1.0, 3e38, 3e38]);
+    let rhs = singles(&[2, 2], &[1.0, -1.0, 2.0, f32::INFINITY]);
+    let product = floats(&gpu.one(&dot, &[lhs, rhs], TensorType::new(Type::F32, [3, 2])));
+    assert_eq!([product[0], product[4], product[5]], [f64::INFINITY; 3]);
+    assert!([product[1], product[2], product[3]].iter().all(|x| x.is_nan()), "{product:?}");
 }
 
 #[test]

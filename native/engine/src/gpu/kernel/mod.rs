@@ -5,6 +5,7 @@ pub(super) mod apply;
 pub(super) mod arg;
 pub(super) mod copy;
 mod double;
+pub(super) mod exact;
 pub(super) mod finite;
 pub(super) mod fold;
 pub(super) mod fourier;

@@ -76,12 +76,7 @@ fn cut(call: &Call<'_>, value: Value, starts: &[usize], lengths: &[usize], strid
     }
     let cut: Vec<usize> = lengths.iter().zip(strides).map(|(&length, &stride)| length.div_ceil(stride)).collect();
     check::result_shape(call, &cut)?;
-    if cut == shape {
-        return Ok(value);
-    }
-    let ranges: Vec<_> =
-        (0..shape.len()).map(|axis| range(starts[axis], starts[axis] + lengths[axis], strides[axis])).collect();
-    Ok(value.slice(&ranges))
+    Ok(if cut == shape { value } else { value.cut(starts, lengths, strides) })
 }
 
 /// The start of each axis, moved so that `lengths` elements from it are inside of `value`.

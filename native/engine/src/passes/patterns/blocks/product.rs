@@ -2,12 +2,9 @@
 
 use super::Region;
 use crate::cpu::GEMM_ROWS;
-use crate::ops::is_sum;
+use crate::ops::{is_small, is_sum};
 use crate::program::{Dot, Instruction, Op, Pattern};
 use crate::types::Type;
-
-/// Operands of up to so many elements are summed in double precision, on their own.
-const SMALL: usize = 256;
 
 /// Fewest rows of an attention of one matrix that is worth to be cut in blocks: fewer are shared out by columns.
 const ROWS: usize = 16;
@@ -90,8 +87,8 @@ fn scores<'a>(region: &Region<'a>, types: &'a [Type]) -> Option<Scores<'a>> {
 
 /// Whether a product is of one of these types, and of so many numbers that they are summed as they are.
 fn is_large(region: &Region<'_>, types: &[Type], instruction: &Instruction) -> bool {
-    let is_large = instruction.inputs.iter().any(|&id| region.graph.len(id) > SMALL);
-    region.is_of(types, instruction) && is_large
+    let [lhs, rhs] = [0, 1].map(|operand| region.graph.len(instruction.inputs[operand]));
+    region.is_of(types, instruction) && !is_small(lhs, rhs)
 }
 
 /// The product that reads a region's rows, and nobody else does.
