@@ -120,6 +120,11 @@ defmodule ExBurn.GPU.TrainingTest do
     assert_same(cpu, gpu)
   end
 
+  test "each part of a step is told its time" do
+    times = ExBurn.profile_step(model(optimizer: :adam, device: gpu()), data(), repeat: 5)
+    for {part, time} <- times, do: assert(time > 0, "#{part} takes #{time}")
+  end
+
   test "convolutions and pools" do
     model =
       Axon.input("x", shape: {nil, 6, 6, 1})

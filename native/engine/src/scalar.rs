@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 
+use crate::cpu::to_odd;
 use crate::float8::Format;
 use crate::types::{Class, Type};
 
@@ -32,8 +33,8 @@ pub fn to_i128(dtype: Type, bytes: &[u8]) -> Option<i128> {
 pub fn from_f64(dtype: Type, value: f64) -> Vec<u8> {
     match dtype {
         Type::F8 | Type::F8E4M3FN => Format::of(dtype).iter().map(|format| format.encode(value)).collect(),
-        Type::BF16 => bf16::from_f64(value).to_le_bytes().to_vec(),
-        Type::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+        Type::BF16 => bf16::from_f32(to_odd(value)).to_le_bytes().to_vec(),
+        Type::F16 => f16::from_f32(to_odd(value)).to_le_bytes().to_vec(),
         Type::F32 => (value as f32).to_le_bytes().to_vec(),
         Type::F64 => value.to_le_bytes().to_vec(),
         Type::C64 | Type::C128 => [value, 0.0].into_iter().flat_map(|part| from_f64(dtype.part(), part)).collect(),

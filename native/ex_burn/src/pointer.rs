@@ -20,8 +20,11 @@ fn tensor_address(tensor: ResourceArc<Tensor>) -> Result<(usize, usize), NifErro
 /// Row-major memory of the tensor, which keeps it from then on.
 fn settle(tensor: &Tensor) -> Result<Memory> {
     let value = tensor.replace("to_pointer", |value| Ok(value.contiguous()))?;
-    let memory =
-        Memory::of(&value).ok_or_else(|| Error::invalid("to_pointer", "the tensor has no memory of its own"))?;
+    let elsewhere = || {
+        let (ty, device) = (value.ty(), value.device());
+        Error::invalid("to_pointer", format!("got a tensor {ty} on {device}, expected one in the host's memory"))
+    };
+    let memory = Memory::of(&value).ok_or_else(elsewhere)?;
     match memory.is_empty() {
         true => Err(Error::invalid("to_pointer", "an empty tensor has no memory to point to")),
         false => Ok(memory),

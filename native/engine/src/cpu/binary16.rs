@@ -1,4 +1,4 @@
-//! Between 16-bit and 32-bit floats, without branches, so that the compiler turns a loop into vector instructions.
+//! Between 16-bit and wider floats, without branches, so that the compiler turns a loop into vector instructions.
 
 use half::f16;
 
@@ -35,8 +35,21 @@ pub(super) fn round(x: f32) -> f16 {
     f16::from_bits((sign | if size > INFINITE { unordered } else { rounded }) as u16)
 }
 
+/// The number where `f32` has it, else that of the two beside it whose last bit is 1: rounded further to 16 bits, it comes to the
+/// float nearest to the number, which the nearest `f32` may not (S. Boldo and G. Melquiond, Emulation of a FMA and Correctly
+/// Rounded Sums, 2008).
+#[inline(always)]
+pub(crate) fn to_odd(x: f64) -> f32 {
+    let near = x as f32;
+    let (bits, back) = (near.to_bits(), f64::from(near));
+    let towards_zero = if back.abs() > x.abs() { bits.wrapping_sub(1) } else { bits };
+    if back == x || x.is_nan() { near } else { f32::from_bits(towards_zero | 1) }
+}
+
 #[cfg(test)]
 mod tests {
+    use half::bf16;
+
     use super::*;
 
     #[test]
@@ -62,5 +75,34 @@ mod tests {
             let (got, want) = (round(x), f16::from_f32(x));
             assert!(got.to_bits() == want.to_bits(), "{x:e}: {got:?} is not {want:?}");
         }
+    }
+
+    /// Checks `round` at positive floats of 16 bits, in the middle between neighbours, and beside that.
+    fn rounds_once<T: Copy + PartialEq + std::fmt::Debug>(
+        last: u16,
+        float: fn(u16) -> T,
+        wide: fn(T) -> f64,
+        round: fn(f64) -> T,
+    ) {
+        for bits in 0..last {
+            let [low, high] = [float(bits), float(bits + 1)];
+            let middle = (wide(low) + wide(high)) / 2.0;
+            let even = if bits % 2 == 0 { low } else { high };
+            for (x, want) in [(wide(low), low), (middle.next_down(), low), (middle, even), (middle.next_up(), high)] {
+                assert_eq!(round(x), want, "{x:e}");
+                assert_eq!(wide(round(-x)), -wide(want), "{x:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn doubles_round_once() {
+        rounds_once(0x7bff, f16::from_bits, f64::from, |x| round(to_odd(x)));
+        rounds_once(0x7f7f, bf16::from_bits, f64::from, |x| bf16::from_f32(to_odd(x)));
+        assert_eq!(
+            [1e300, f64::INFINITY, -1e300].map(|x| round(to_odd(x))),
+            [f16::INFINITY, f16::INFINITY, f16::NEG_INFINITY]
+        );
+        assert!(to_odd(f64::NAN).is_nan());
     }
 }

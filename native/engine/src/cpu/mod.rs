@@ -42,6 +42,7 @@ mod vectors;
 mod view;
 mod window;
 
+pub(crate) use binary16::to_odd;
 pub(crate) use block::vectorized;
 pub(crate) use blocked::{attend, linear};
 pub(crate) use chain::{LINKS, Link};

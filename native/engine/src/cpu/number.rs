@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use num_traits::{CheckedRem, PrimInt, WrappingAdd, WrappingMul, WrappingNeg, WrappingSub};
 
-use super::binary16::{round, widen};
+use super::binary16::{round, to_odd, widen};
 use super::quotient::Wide;
 use crate::types::Type;
 
@@ -327,8 +327,8 @@ macro_rules! floats {
 floats! {
     f32 F32 f32, |x| x, x, x.into(), x as f32, x, from_f32;
     f64 F64 f64, |x| x, x, x, x, x.into(), from_f64;
-    f16 F16 f32, |x| widen(x), round(x), widen(x).into(), f16::from_f64(x), round(x), from_f32;
-    bf16 BF16 f32, |x| x.to_f32(), bf16::from_f32(x), bf16::to_f64(x), bf16::from_f64(x), bf16::from_f32(x), from_f32;
+    f16 F16 f32, |x| widen(x), round(x), widen(x).into(), round(to_odd(x)), round(x), from_f32;
+    bf16 BF16 f32, |x| x.to_f32(), bf16::from_f32(x), bf16::to_f64(x), bf16::from_f32(to_odd(x)), bf16::from_f32(x), from_f32;
 }
 
 impl Total for Complex<f64> {

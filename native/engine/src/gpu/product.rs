@@ -8,7 +8,7 @@ use super::reduce::settled;
 use super::step::{Fold, Step, Two};
 use super::tiled::{After, Product};
 use super::transfer::word;
-use super::{Adapter, exact};
+use super::{Adapter, cast, exact};
 use crate::error::Result;
 use crate::ops::{Call, is_small};
 use crate::program::{Dot, Op};
@@ -21,6 +21,8 @@ pub(super) fn dot(attrs: &Dot, call: &Call<'_>, adapter: Adapter) -> Result<Opti
     if lhs.is_empty() || rhs.is_empty() || out.dtype.is_complex() {
         return Ok(None);
     }
+    let (Some(lhs), Some(rhs)) = (numbers(lhs, out, adapter)?, numbers(rhs, out, adapter)?) else { return Ok(None) };
+    let (lhs, rhs) = (&lhs, &rhs);
     let left = Axes::new(lhs, &attrs.lhs_batch, &attrs.lhs_contract);
     let right = Axes::new(rhs, &attrs.rhs_batch, &attrs.rhs_contract);
     if left.lengths(left.batch) != right.lengths(right.batch)
@@ -28,10 +30,18 @@ pub(super) fn dot(attrs: &Dot, call: &Call<'_>, adapter: Adapter) -> Result<Opti
     {
         return Err(call.invalid(format!("{} and {} differ on the axes that {attrs:?} pairs", lhs.ty(), rhs.ty())));
     }
-    if [lhs.dtype(), rhs.dtype(), out.dtype].into_iter().all(single) {
+    let types = [lhs.dtype(), rhs.dtype(), out.dtype];
+    let exact = is_small(lhs.len(), rhs.len()) && types.iter().all(|dtype| word(*dtype) == Some(Type::F32));
+    if exact || types.into_iter().all(single) {
         return matrices([&left, &right], [lhs, rhs], out, After::default(), adapter);
     }
     folded(&left, &right, lhs, rhs, out, adapter)
+}
+
+/// The operand, as floats where it is of integers and the product of floats.
+fn numbers(value: &Value, out: &TensorType, adapter: Adapter) -> Result<Option<Value>> {
+    let as_floats = word(out.dtype) == Some(Type::F32) && value.dtype().is_int();
+    if as_floats { cast(value, Type::F32, adapter) } else { Ok(Some(value.clone())) }
 }
 
 /// Whether the numbers are held as those of `f32`, and results are rounded on the GPU.
@@ -81,7 +91,7 @@ impl<'a> Axes<'a> {
 pub(super) fn then(attrs: &Dot, call: &Call<'_>, after: After, adapter: Adapter) -> Result<Option<Value>> {
     let ([lhs, rhs], out) = (call.inputs.as_slice(), call.out()?) else { return Ok(None) };
     let there = |value: &Value| value.cube().is_some() && !value.is_empty() && single(value.dtype());
-    if !there(lhs) || !there(rhs) || out.dtype != Type::F32 || is_small(lhs.len(), rhs.len()) {
+    if !there(lhs) || !there(rhs) || out.dtype != Type::F32 {
         return Ok(None);
     }
     let left = Axes::new(lhs, &attrs.lhs_batch, &attrs.lhs_contract);
@@ -112,7 +122,7 @@ fn matrices(
     let sizes =
         [left.len(outer), left.len(inner), left.len(&left.free), left.len(left.contract), right.len(&right.free)];
     if is_small {
-        let product = exact::product([&lhs, &rhs], sizes, [lhs_steps, rhs_steps], out, adapter)?;
+        let product = exact::product([&lhs, &rhs], sizes, [lhs_steps, rhs_steps], (out, &after), adapter)?;
         return settled(product, out, adapter).map(Some);
     }
     let product = Product::new(adapter, [&lhs, &rhs], sizes, [lhs_steps, rhs_steps]);

@@ -5,9 +5,10 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::Adapter;
 use super::kernel::tiled;
+use super::known::Known;
 use super::launch::{Operand, Work, buffer, counted, lost};
 use super::layouts::words;
-use super::step::{Fold, Step, Strip, Tile, Two};
+use super::step::{Fold, Region, Step, Strip, Tile, Two};
 use super::transfer::{empty, from_cube, reshaped};
 use crate::error::Result;
 use crate::types::{TensorType, Type};
@@ -43,6 +44,19 @@ pub(super) struct After {
     pub(super) operands: Vec<Operand>,
     pub(super) steps: Vec<Step>,
     pub(super) result: usize,
+}
+
+impl After {
+    /// What a kernel of a product of a shape is told of it, and its steps.
+    pub(super) fn described(&self, shape: &[usize], adapter: Adapter) -> Result<(Vec<u32>, Known<Region>)> {
+        let (operands, steps, results) = (self.operands.clone(), self.steps.clone(), vec![self.result]);
+        Work { adapter, shape: shape.to_vec(), operands, steps, results, types: &[] }.described()
+    }
+
+    /// The memory of the operands.
+    pub(super) fn buffers<T: FromIterator<BufferArg>>(&self) -> T {
+        self.operands.iter().map(|operand| buffer(&operand.tensor)).collect()
+    }
 }
 
 /// Windows of an input.
@@ -220,9 +234,7 @@ impl<'a> Product<'a> {
         let dim = CubeDim::new_1d(tiled::UNITS as u32);
         let count = calculate_cube_count_elemwise(client, tiles * tiled::UNITS, dim);
         let layout = words(self.adapter, &layout)?;
-        let (operands, steps, results) = (after.operands.clone(), after.steps.clone(), vec![after.result]);
-        let after = Work { adapter: self.adapter, shape: shape.to_vec(), operands, steps, results, types: &[] };
-        let (after_layout, region) = after.described()?;
+        let (after_layout, region) = after.described(shape, self.adapter)?;
         // SAFETY: a thread reads where its line and its contracted element lie inside of the operands, and writes where its row
         // and its column lie inside of the result.
         unsafe {
@@ -234,7 +246,7 @@ impl<'a> Product<'a> {
                 buffer(self.rhs),
                 buffer(out),
                 layout,
-                after.operands.iter().map(|operand| buffer(&operand.tensor)).collect(),
+                after.buffers(),
                 words(self.adapter, &after_layout)?,
                 tile,
                 region,

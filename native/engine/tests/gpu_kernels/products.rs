@@ -119,6 +119,35 @@ fn small_products_have_twice_the_digits_until_they_are_rounded() {
 }
 
 #[test]
+fn small_products_of_narrow_floats_are_rounded_once() {
+    let Some(gpu) = gpu() else { return };
+    let dot = Op::Dot(Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] });
+    // Above the middle of 1 and the next number by less than an `f32` there shows.
+    let (lhs, rhs) = ([1.0, 1.0, 1e-3, 1.0, 1.0, -1e-3], [1.0, 4.8828125e-4, 2e-6]);
+    let (lhs, rhs) = (typed(Type::F16, &[2, 3], &lhs), typed(Type::F16, &[3, 1], &rhs));
+    let product = gpu.one(&dot, &[lhs, rhs], TensorType::new(Type::F16, [2, 1]));
+    assert_eq!(floats(&product), [1.0009765625, 1.0]);
+    let (lhs, rhs) = (typed(Type::F8, &[1, 2], &[1.0, 0.25]), singles(&[2, 1], &[3.0, 1.0 + f32::EPSILON]));
+    let product = gpu.one(&dot, &[lhs, rhs], TensorType::new(Type::F32, [1, 1]));
+    assert_eq!(floats(&product), [3.25]);
+}
+
+#[test]
+fn products_of_integers_and_floats_are_of_floats() {
+    let Some(gpu) = gpu() else { return };
+    let dot = Op::Dot(Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] });
+    for [rows, inner, columns] in [[3, 4, 5], [20, 30, 40]] {
+        let (lhs, rhs) = (whole(1, rows * inner), whole(2, inner * columns));
+        let expected: Vec<f64> = matrices(&lhs, &rhs, [rows, inner, columns]).into_iter().map(|(sum, _)| sum).collect();
+        for dtype in [Type::S8, Type::S32] {
+            let inputs = [typed(dtype, &[rows, inner], &lhs), singles(&[inner, columns], &rhs)];
+            let product = gpu.one(&dot, &inputs, TensorType::new(Type::F32, [rows, columns]));
+            assert_eq!(floats(&product), expected, "{dtype}");
+        }
+    }
+}
+
+#[test]
 fn small_products_of_what_is_no_number() {
     let Some(gpu) = gpu() else { return };
     let dot = Op::Dot(Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] });

@@ -1,10 +1,14 @@
-//! The kernel of small products, which are summed in twice the digits of `f32` and rounded once, as on the CPU.
+//! The kernel of small products, which are summed in twice the digits of `f32` and rounded once, as on the CPU. Types narrower than
+//! `f32` are `narrow`.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::double::{self, Double};
 use super::function::{bits, is_nan, kept, number};
+use super::region::value_after;
+use crate::gpu::known::Known;
+use crate::gpu::step::Region;
 
 /// Where a layout holds how many elements the result has, the sizes of the product, and a zero.
 const COUNT: usize = 0;
@@ -18,9 +22,20 @@ const ZERO: usize = 5;
 const LHS: usize = 6;
 const RHS: usize = 10;
 
-/// The product `[batch, rows, inner]` by `[batch, inner, columns]`, of which each thread makes an element.
+/// The product `[batch, rows, inner]` by `[batch, inner, columns]`, of which each thread makes an element, which goes through the
+/// region `after`.
 #[cube(launch_unchecked)]
-pub(crate) fn exact_product(lhs: &[f32], rhs: &[f32], out: &mut [f32], layout: &[u32]) {
+#[allow(clippy::too_many_arguments, reason = "a kernel has as many as it has buffers")]
+pub(crate) fn exact_product(
+    lhs: &[f32],
+    rhs: &[f32],
+    out: &mut [f32],
+    layout: &[u32],
+    operands: &Sequence<Box<[u32]>>,
+    after_layout: &[u32],
+    #[comptime] narrow: bool,
+    #[comptime] after: Known<Region>,
+) {
     let at = ABSOLUTE_POS as u32;
     if at < layout[COUNT] {
         let zero = layout[ZERO];
@@ -41,9 +56,23 @@ pub(crate) fn exact_product(lhs: &[f32], rhs: &[f32], out: &mut [f32], layout: &
             left += layout[comptime!(LHS + 3)];
             right += layout[comptime!(RHS + 3)];
         }
-        // What rounding loses of infinite numbers is none.
-        out[at as usize] = number(select(is_nan(high), bits(plain), bits(high)));
+        let sum = if comptime!(narrow) { to_odd(high, low) } else { bits(high) };
+        // What rounding loses of infinite numbers is no number.
+        let sum = select(is_nan(high), bits(plain), sum);
+        let value = if comptime!(after.steps.is_empty()) {
+            sum
+        } else {
+            value_after(sum, operands, after_layout, at, comptime!(after.clone()))
+        };
+        out[at as usize] = number(value);
     }
+}
+
+/// Of the two `f32` beside a number that is none the one whose last bit is 1: what it is rounded to next is nearest to the number.
+#[cube]
+fn to_odd(high: f32, low: f32) -> u32 {
+    let towards_zero = select((low < 0.0f32) != (high < 0.0f32), bits(high) - 1u32, bits(high));
+    select(low == 0.0f32, bits(high), towards_zero | 1u32)
 }
 
 /// The first element of a line.
