@@ -148,6 +148,23 @@ defmodule ExBurn.Program do
     do: captures |> Enum.reverse() |> Enum.map(&elem(&1, 0))
 
   @doc """
+  The positions, in order, of the inputs that the program reads or answers.
+
+  ## Examples
+
+      iex> type = {:f32, [2]}
+      iex> {[exp], program} = ExBurn.Program.emit(ExBurn.Program.new([type, type]), {:unary, :exp}, [{:input, 1}], [type])
+      iex> ExBurn.Program.used_inputs(program, [exp])
+      [1]
+
+  """
+  @spec used_inputs(t(), [ref()]) :: [non_neg_integer()]
+  def used_inputs(%__MODULE__{instructions: instructions}, outputs) do
+    read = Enum.map(instructions, & &1.inputs)
+    Enum.sort(for refs <- [outputs | read], {:input, i} <- refs, uniq: true, do: i)
+  end
+
+  @doc """
   The program with `outputs` as its results, in the form the engine reads.
 
   ## Examples
@@ -163,12 +180,28 @@ defmodule ExBurn.Program do
 
   """
   @spec finish(t(), [ref()]) :: finished()
-  def finish(%__MODULE__{} = program, outputs) do
-    inputs = length(program.inputs)
+  def finish(%__MODULE__{inputs: inputs} = program, outputs),
+    do: finish(program, outputs, Enum.to_list(0..(length(inputs) - 1)//1))
+
+  @doc """
+  The program without its inputs at other positions than `used`, which is in order.
+
+  ## Examples
+
+      iex> program = ExBurn.Program.new([{:f32, [2]}, {:s32, []}])
+      iex> ExBurn.Program.finish(program, [{:input, 1}], [1])
+      %{inputs: [%{dtype: :s32, shape: []}], instructions: [], outputs: [0]}
+
+  """
+  @spec finish(t(), [ref()], [non_neg_integer()]) :: finished()
+  def finish(%__MODULE__{} = program, outputs, used) do
+    types = List.to_tuple(program.inputs)
+    position = used |> Enum.with_index() |> Map.new()
+    inputs = length(used)
     first_value = inputs + length(program.captures)
 
     id = fn
-      {:input, i} -> i
+      {:input, i} -> Map.fetch!(position, i)
       {:capture, i} -> inputs + i
       {:value, i} -> first_value + i
     end
@@ -185,7 +218,7 @@ defmodule ExBurn.Program do
       end
 
     %{
-      inputs: Enum.map(program.inputs ++ captured, &type_map/1),
+      inputs: Enum.map(Enum.map(used, &elem(types, &1)) ++ captured, &type_map/1),
       instructions: instructions,
       outputs: Enum.map(outputs, id)
     }

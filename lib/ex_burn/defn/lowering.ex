@@ -12,7 +12,7 @@ defmodule ExBurn.Defn.Lowering do
 
   alias ExBurn.Defn.Lowering.{ControlFlow, HostCall, Scope}
   alias ExBurn.{Instruction, Program, Type}
-  alias Nx.Defn.{Composite, Expr, Tree}
+  alias Nx.Defn.{Composite, Expr}
   alias Nx.Tensor, as: T
 
   @type lowered :: %{
@@ -43,24 +43,18 @@ defmodule ExBurn.Defn.Lowering do
   @spec lower([Nx.Tensor.t()], [Program.tensor_type()], keyword()) :: lowered()
   def lower(outputs, inputs, opts \\ []) do
     outputs = Enum.map(outputs, &Nx.devectorize/1)
-
-    used =
-      if opts[:keep_unused],
-        do: Enum.to_list(0..(length(inputs) - 1)//1),
-        else: used_parameters(outputs)
-
-    types = List.to_tuple(inputs)
-    program = Program.new(Enum.map(used, &elem(types, &1)))
-
-    parameters =
-      used |> Enum.with_index() |> Map.new(fn {position, i} -> {position, [{:input, i}]} end)
-
-    scope = Scope.root(program, parameters, List.to_tuple(outputs), opts)
+    scope = Scope.root(Program.new(inputs), List.to_tuple(outputs), opts)
     {refs, scope} = many(outputs, scope)
     program = Scope.program(scope)
 
+    # Which parameters functions of gradients read is known once these have been called.
+    used =
+      if opts[:keep_unused],
+        do: Enum.to_list(0..(length(inputs) - 1)//1),
+        else: Program.used_inputs(program, refs)
+
     %{
-      program: Program.finish(program, refs),
+      program: Program.finish(program, refs, used),
       captures: Program.capture_keys(program),
       used: used,
       calls: Scope.calls(scope),
@@ -68,34 +62,6 @@ defmodule ExBurn.Defn.Lowering do
       fused_cost: Program.cost(program, true)
     }
   end
-
-  # Loops, functions and blocks have parameters of their own, which are not met here. The context of a parameter says
-  # nothing: where Nx.Defn.Graph cuts behind a constant, it has none.
-  defp used_parameters(outputs) do
-    {_seen, used} = Enum.reduce(outputs, {%{}, MapSet.new()}, &collect_parameters/2)
-    Enum.sort(used)
-  end
-
-  defp collect_parameters(%T{data: %Expr{op: :parameter, args: [position]}}, {seen, used}),
-    do: {seen, MapSet.put(used, position)}
-
-  defp collect_parameters(%T{data: %Expr{op: :fun}}, acc), do: acc
-
-  defp collect_parameters(%T{data: %Expr{id: id} = expr} = t, {seen, used} = acc) do
-    if is_map_key(seen, id) do
-      acc
-    else
-      acc =
-        Enum.reduce(gradient_inputs(expr), {Map.put(seen, id, true), used}, &collect_parameters/2)
-
-      t |> Tree.apply_args(:scope, acc, &{&1, collect_parameters(&1, &2)}) |> elem(1)
-    end
-  end
-
-  defp gradient_inputs(%Expr{op: :metadata, args: [_expr, %{custom_grad: {inputs, _}}]}),
-    do: inputs
-
-  defp gradient_inputs(_expr), do: []
 
   @doc """
   References of several expressions of one value each.
@@ -131,14 +97,13 @@ defmodule ExBurn.Defn.Lowering do
 
   defp node(%T{data: %Expr{op: op, args: args}} = t, scope), do: node(op, args, t, scope)
 
-  defp node(:parameter, [position], _t, scope), do: {Scope.parameter!(scope, position), scope}
+  defp node(:parameter, _args, t, scope), do: {Scope.parameter!(scope, t), scope}
   defp node(:tensor, [tensor], _t, scope), do: tensor(Nx.devectorize(tensor), scope)
   defp node(:metadata, [expr, metadata], _t, scope), do: metadata(expr, metadata, scope)
   defp node(:cond, [clauses, last], t, scope), do: ControlFlow.branch(clauses, last, t, scope)
   defp node(:while, args, t, scope), do: ControlFlow.loop(args, t, scope)
 
-  defp node(:block, [struct, args, default, _fun], t, scope),
-    do: block(struct, args, default, t, scope)
+  defp node(:block, args, t, scope), do: block(args, t, scope)
 
   defp node(:hook, args, _t, scope), do: HostCall.hook(args, scope)
   defp node(:io_call, args, _t, scope), do: HostCall.hook(args, scope)
@@ -208,17 +173,30 @@ defmodule ExBurn.Defn.Lowering do
     [container] |> Composite.flatten_list() |> Enum.flat_map_reduce(scope, &refs/2)
   end
 
-  defp block(struct, args, default, t, scope) do
+  defp block([struct, args, default, fun], t, scope) do
     operands = Enum.take_while(args, &(not is_list(&1)))
 
     case Instruction.block(struct, operands) do
       :default ->
-        {refs, scope} = many(operands, scope)
-        Scope.inline(scope, refs, default, &all_refs(default, &1))
+        if Scope.autodiff?(scope),
+          do: called(fn -> apply(fun, [struct | args]) end, scope),
+          else: inlined(operands, default, scope)
 
       instruction ->
         types = [if(match?(%T{type: {:tuple, _}}, t), do: default, else: t)]
         emit(scope, instruction, types |> Composite.flatten_list() |> Enum.map(&Type.of/1))
     end
+  end
+
+  defp inlined(operands, default, scope) do
+    {refs, scope} = many(operands, scope)
+    Scope.inline(scope, refs, default, &all_refs(default, &1))
+  end
+
+  # Nx differentiates a block by calling its function with the operands themselves. So do we: functions of gradients in there
+  # may read what is around the block, and parameters of the block could not be told from those around.
+  defp called(fun, scope) do
+    body = ControlFlow.traced(fun)
+    all_refs(body, Scope.enter(scope, body))
   end
 end

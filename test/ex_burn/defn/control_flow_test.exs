@@ -199,7 +199,7 @@ defmodule ExBurn.Defn.ControlFlowTest do
 
     for {op, fold} <- folds do
       assert_raise ExBurn.Error,
-                   ~r/^#{op}: the function answers a value of the function around/,
+                   ~r/^#{op}: the function reads a value of the function around/,
                    fn ->
                      Nx.Defn.jit(fold, @compiler).(Nx.iota({3}), Nx.tensor(2))
                    end

@@ -120,6 +120,37 @@ defmodule ExBurn.Defn.LoweringTest do
     refute program(&Nx.Defn.Kernel.stop_grad(&1), args).text =~ "stop_grad"
   end
 
+  defn scaled_gradient(_unused, scale, x) do
+    custom_grad(Nx.sin(x), [x], fn g -> [g * scale] end)
+  end
+
+  test "parameters that functions of gradients alone read are inputs where gradients are computed" do
+    args = List.duplicate(Nx.template({2}, :f32), 3)
+    assert program(&scaled_gradient/3, args).used == [2]
+    lowered = program(&scaled_gradient/3, args, autodiff: true)
+    assert lowered.used == [1, 2]
+    assert lowered.text =~ "program(%0: f32[2], %1: f32[2])\n"
+    assert lowered.text =~ "custom_grad(%2, %1, %0) {inputs: 1}"
+  end
+
+  # The gradient comes first, and a branch in it reads the loop.
+  defn shared_with_gradient(x) do
+    twice = count_up(x)
+    custom_grad(Nx.sin(x), [x], &[if(Nx.sum(x) > 0, do: &1 * twice, else: &1)]) + twice
+  end
+
+  defnp count_up(x) do
+    {_, x} = while({i = 0, x}, i < 2, do: {i + 1, x + 1})
+    x
+  end
+
+  test "what a function of a gradient reads and the rest computes is computed once" do
+    %{text: text} =
+      program(&shared_with_gradient/1, [Nx.template({2}, :f32)], autodiff: true)
+
+    assert length(String.split(text, "= while(")) == 2
+  end
+
   test "calls into Elixir are refused by name where nobody can answer them" do
     assert_raise Error, "hook: a program that runs without Elixir can't call a function", fn ->
       program(&Nx.Defn.Kernel.hook(&1, fn _ -> :ok end), [Nx.template({2}, :f32)])

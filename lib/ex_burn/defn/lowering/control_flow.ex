@@ -7,8 +7,8 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   """
 
   alias ExBurn.Defn.Lowering
-  alias ExBurn.Defn.Lowering.{Elements, Owners, Place, Scope, Shared}
-  alias ExBurn.{Error, Instruction, Program, Type}
+  alias ExBurn.Defn.Lowering.{Elements, Owners, Parameters, Place, Scope, Shared}
+  alias ExBurn.{Instruction, Program, Type}
   alias Nx.Defn.{Composite, Expr}
   alias Nx.Tensor, as: T
 
@@ -62,22 +62,24 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   """
   def loop([initial, argument, condition, body], _t, scope) do
     {state, scope} = Lowering.all_refs(initial, scope)
-    types = [argument] |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))
+    parameters = [argument] |> Composite.flatten_list() |> Enum.map(&Nx.devectorize/1)
+    types = Enum.map(parameters, &Type.of/1)
 
     condition = {condition, &Lowering.all_refs(condition, &1)}
-    loop(state, types, condition, {body, &iteration(body, types, &1)}, scope)
+    loop(state, parameters, condition, {body, &iteration(body, types, &1)}, scope)
   end
 
   @doc """
-  A loop over `state`, whose condition and body are given as an expression, whose nodes belong to the program, and a
-  function that lowers it.
+  A loop over `state`, whose condition and body are given as an expression of `parameters`, whose nodes belong to the program,
+  and a function that lowers it.
   """
-  def loop(state, types, condition, body, scope) do
+  def loop(state, parameters, condition, body, scope) do
     {nested, scope} =
       Enum.map_reduce([condition, body], scope, fn {expr, lower}, scope ->
-        Scope.nest_closed(scope, types, expr, lower)
+        Scope.nest_closed(scope, parameters, expr, lower)
       end)
 
+    types = Enum.map(parameters, &Type.of/1)
     {[condition, body], captures} = Program.finish_together(nested)
     Scope.emit(scope, {:while, %{condition: condition, body: body}}, state ++ captures, types)
   end
@@ -121,7 +123,7 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
     scalar = {Type.name(out.type), []}
 
     {nested, scope} =
-      Scope.nest_closed(scope, Enum.map(params, &Type.of/1), body, fn scope ->
+      Scope.nest_closed(scope, params, body, fn scope ->
         {ref, scope} = Lowering.one(body, scope)
         cast(scope, ref, scalar)
       end)
@@ -136,13 +138,8 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
 
   # Nx raises where values of the enclosing function meet those of this one, but not where there are no others.
   defp inside!(%T{data: %Expr{context: context}}, {op, _ref} = own)
-       when context not in [nil, own] do
-    raise Error,
-      op: op,
-      reason:
-        "the function answers a value of the function around it, which it does not see: " <>
-          "it can use its arguments, numbers and tensors that are no arguments of a defn"
-  end
+       when context not in [nil, own],
+       do: Parameters.outside!(op)
 
   defp inside!(_body, _own), do: :ok
 
@@ -160,14 +157,12 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
     {refs, scope} = Lowering.many([expr | inputs], scope)
     upstream = Expr.parameter(Nx.to_template(expr), expr.data.context, 0)
 
-    # What is called in there, such as functions of Nx.LinAlg, must know that it is traced.
-    gradients =
-      fn -> upstream |> fun.() |> List.to_tuple() end
-      |> Nx.Defn.debug_expr_apply([])
-      |> Tuple.to_list()
-
+    gradients = traced(fn -> upstream |> fun.() |> List.to_tuple() end)
     type = Type.of(expr)
-    {backward, scope} = Scope.nest_gradient(scope, upstream, &Lowering.many(gradients, &1))
+
+    {backward, scope} =
+      Scope.nest_gradient(scope, upstream, gradients, &Lowering.all_refs(gradients, &1))
+
     {[backward], captures} = Program.finish_together([backward])
     op = {:custom_grad, %{inputs: length(inputs), backward: backward}}
     Scope.emit(scope, op, refs ++ captures, [type])
@@ -179,6 +174,11 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
       reason:
         "a custom gradient of several values at once is not implemented; give each value its own"
   end
+
+  @doc """
+  What `fun` answers, as an expression: what it calls, such as functions of `Nx.LinAlg`, must know that it is traced.
+  """
+  def traced(fun), do: Nx.Defn.debug_expr_apply(fun, [])
 
   defp output_types(%T{type: {:tuple, _}}, last),
     do: [last] |> Composite.flatten_list() |> Enum.map(&Type.of(Nx.devectorize(&1)))

@@ -65,8 +65,7 @@ defmodule ExBurn.Defn.Lowering.Elements do
     [number, _results, rows] = state = parameters(start)
     more? = Nx.less(number, Nx.size(rows))
     condition = {more?, &Lowering.all_refs(more?, &1)}
-    types = Enum.map(state, &Type.of/1)
-    ControlFlow.loop(refs, types, condition, {body, &step(state, body, &1)}, scope)
+    ControlFlow.loop(refs, state, condition, {body, &step(state, body, &1)}, scope)
   end
 
   defp parameters(tensors) do

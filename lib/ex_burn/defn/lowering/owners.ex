@@ -17,11 +17,11 @@ defmodule ExBurn.Defn.Lowering.Owners do
   @type ids :: %{reference() => Nx.Tensor.t()}
 
   @doc """
-  The nodes that belong to the scope of a whole `defn`, loop or function, and the insides of its `cond`s.
+  The nodes that belong to the scope of a whole `defn`, loop, function or gradient, and the insides of its `cond`s.
   """
-  @spec of(Nx.Container.t()) :: {ids(), Insides.t()}
-  def of(container) do
-    {nodes, places} = settled([{container, Place.outermost()}], %{}, fn _id -> false end)
+  @spec of(Nx.Container.t(), (reference() -> boolean())) :: {ids(), Insides.t()}
+  def of(container, outside? \\ fn _id -> false end) do
+    {nodes, places} = settled([{container, Place.outermost()}], %{}, outside?)
     {outermost(nodes, places), Insides.of(nodes, places)}
   end
 

@@ -7,23 +7,23 @@ defmodule ExBurn.Defn.Lowering.Scope do
 
     * `:closed` - the condition or body of a loop, or a function: sees its own parameters only
     * `:branch` - a branch of `cond`: nodes that belong to an enclosing scope are computed there and captured
-    * `:backward` - the gradient of `custom_grad`: nodes that the enclosing scope has computed are captured
+    * `:backward` - the gradient of `custom_grad`: the same
 
   Tensors captured by the `defn` travel from the root down, whatever the frames between.
   """
 
-  alias ExBurn.Defn.Lowering.{HostCall, Insides, Owners}
+  alias ExBurn.Defn.Lowering.{HostCall, Insides, Owners, Parameters}
   alias ExBurn.{Error, Program, Type}
   alias Nx.Defn.Expr
   alias Nx.Tensor, as: T
 
-  @enforce_keys [:kind, :program, :parameters, :ids, :insides]
+  @enforce_keys [:kind, :program, :ids, :insides]
   defstruct [
     :kind,
     :program,
-    :parameters,
     :ids,
     :insides,
+    parameters: Parameters.none(),
     known: %{},
     inline: false,
     calls: [],
@@ -33,7 +33,7 @@ defmodule ExBurn.Defn.Lowering.Scope do
   @type frame :: %__MODULE__{
           kind: :root | :closed | :branch | :backward,
           program: Program.t(),
-          parameters: %{non_neg_integer() => [Program.ref()]},
+          parameters: Parameters.t(),
           ids: Owners.ids(),
           insides: Insides.t(),
           known: %{term() => [Program.ref()]},
@@ -47,19 +47,10 @@ defmodule ExBurn.Defn.Lowering.Scope do
   @doc """
   The scope of a whole `defn` with these outputs.
   """
-  def root(program, parameters, outputs, opts) do
+  def root(program, outputs, opts) do
     {ids, insides} = Owners.of(outputs)
-
-    [
-      %__MODULE__{
-        kind: :root,
-        program: program,
-        parameters: parameters,
-        ids: ids,
-        insides: insides,
-        opts: opts
-      }
-    ]
+    frame = frame(:root, program, ids, insides)
+    [%{frame | parameters: Parameters.inputs(program, nil), opts: opts}]
   end
 
   @doc """
@@ -117,9 +108,9 @@ defmodule ExBurn.Defn.Lowering.Scope do
   end
 
   @doc """
-  The references of the parameter at `position`.
+  The references of a parameter.
   """
-  def parameter!([frame | _], position), do: Map.fetch!(frame.parameters, position)
+  def parameter!([frame | _], parameter), do: Parameters.fetch!(frame.parameters, parameter)
 
   @doc """
   Emits an instruction in the innermost program.
@@ -155,32 +146,25 @@ defmodule ExBurn.Defn.Lowering.Scope do
     end)
   end
 
-  # Parameters seen while a block is lowered inline are the block's; a branch has none of its own, and the one of a
-  # gradient is known from the start.
+  # Parameters seen while a block is lowered inline are the block's; a branch has none of its own, and the one of a gradient
+  # is known from the start.
   defp outer?([%{kind: kind, inline: true} | _], %T{data: %Expr{op: :parameter}}, _id)
        when kind != :root,
        do: false
-
-  defp outer?([%{kind: :backward} | _], %T{data: %Expr{op: :parameter, context: :upstream}}, _id),
-    do: false
 
   defp outer?([%{kind: kind} | _], %T{data: %Expr{op: :parameter}}, _id)
        when kind in [:branch, :backward],
        do: true
 
-  defp outer?([%{kind: :branch} | outer], _t, id), do: owns?(outer, id)
-  defp outer?([%{kind: :backward} | outer], _t, id), do: known?(outer, id)
+  defp outer?([%{kind: kind} | outer], _t, id) when kind in [:branch, :backward],
+    do: owns?(outer, id)
+
   defp outer?(_scope, _t, _id), do: false
 
-  defp known?([%{kind: kind} = frame | outer], id) when kind in [:branch, :backward],
-    do: is_map_key(frame.known, id) or known?(outer, id)
-
-  defp known?([frame | _], id), do: is_map_key(frame.known, id)
-
   @doc """
-  Whether the node `id` belongs to a scope, or to one around it that its branches see.
+  Whether the node `id` belongs to a scope, or to one around it that its branches and gradients see.
   """
-  def owns?([%{kind: :branch} = frame | outer], id),
+  def owns?([%{kind: kind} = frame | outer], id) when kind in [:branch, :backward],
     do: is_map_key(frame.ids, id) or is_map_key(frame.known, id) or owns?(outer, id)
 
   def owns?([frame | _], id), do: is_map_key(frame.ids, id) or is_map_key(frame.known, id)
@@ -212,17 +196,17 @@ defmodule ExBurn.Defn.Lowering.Scope do
   end
 
   @doc """
-  Lowers `fun` in a new innermost frame for the condition or body of a loop, or a function, that takes `inputs` and answers
-  `body`.
+  Lowers `fun` in a new innermost frame for the condition or body of a loop, or a function, that takes `parameters` and
+  answers `body`.
 
   Answers the frame's program, not yet finished, with the references of its results and of what it captured from the
   enclosing frame.
   """
-  def nest_closed(scope, inputs, body, fun) do
+  def nest_closed(scope, [%T{data: %Expr{context: context}} | _] = parameters, body, fun) do
     {ids, insides} = Owners.of(body)
-    frame = frame(:closed, Program.new(inputs), ids, insides)
-    parameters = inputs |> Enum.with_index() |> Map.new(fn {_type, i} -> {i, [{:input, i}]} end)
-    lower_nested(scope, %{frame | parameters: parameters}, fun)
+    program = Program.new(Enum.map(parameters, &Type.of/1))
+    frame = frame(:closed, program, ids, insides)
+    lower_nested(scope, %{frame | parameters: Parameters.inputs(program, context)}, fun)
   end
 
   @doc """
@@ -232,15 +216,17 @@ defmodule ExBurn.Defn.Lowering.Scope do
     do: lower_nested(scope, frame(:branch, Program.new([]), ids, insides(scope)), fun)
 
   @doc """
-  Lowers `fun` in a new innermost frame for the gradient of `custom_grad`, which takes the `upstream` gradient.
+  Lowers `fun` in a new innermost frame for the gradient of `custom_grad`, which takes the `upstream` gradient and answers
+  `gradients`.
   """
-  def nest_gradient(scope, %T{data: %Expr{id: id}} = upstream, fun) do
-    frame = frame(:backward, Program.new([Type.of(upstream)]), %{}, %{})
+  def nest_gradient(scope, %T{data: %Expr{id: id}} = upstream, gradients, fun) do
+    {ids, insides} = Owners.of(gradients, &owns?(scope, &1))
+    frame = frame(:backward, Program.new([Type.of(upstream)]), ids, insides)
     lower_nested(scope, %{frame | known: %{id => [{:input, 0}]}}, fun)
   end
 
   defp frame(kind, program, ids, insides),
-    do: %__MODULE__{kind: kind, program: program, parameters: %{}, ids: ids, insides: insides}
+    do: %__MODULE__{kind: kind, program: program, ids: ids, insides: insides}
 
   defp lower_nested(scope, frame, fun) do
     {results, [frame | outer]} = fun.([frame | scope])
@@ -248,7 +234,7 @@ defmodule ExBurn.Defn.Lowering.Scope do
   end
 
   @doc """
-  The insides of `cond`s that the innermost frame knows: not those in gradients, which nobody has looked at as a whole.
+  The insides of `cond`s that the innermost frame knows.
   """
   def insides([frame | _]), do: frame.insides
 
@@ -258,10 +244,22 @@ defmodule ExBurn.Defn.Lowering.Scope do
   def own([frame | outer], ids), do: [%{frame | ids: Map.merge(frame.ids, ids)} | outer]
 
   @doc """
+  Makes the nodes of `body` that no scope owns yet belong to the innermost frame.
+  """
+  def enter([frame | outer] = scope, body) do
+    {ids, insides} = Owners.of(body, &owns?(scope, &1))
+
+    [
+      %{frame | ids: Map.merge(frame.ids, ids), insides: Map.merge(frame.insides, insides)}
+      | outer
+    ]
+  end
+
+  @doc """
   Lowers `fun` in the same frame with `refs` as parameters: the body of a block.
   """
   def inline([frame | outer], refs, body, fun) do
-    parameters = refs |> Enum.with_index() |> Map.new(fn {ref, i} -> {i, [ref]} end)
+    parameters = Parameters.new(refs, nil)
     {ids, insides} = Owners.of(body)
     ids = Map.merge(frame.ids, ids)
     inner = %{frame | inline: true, parameters: parameters, ids: ids, insides: insides}
