@@ -9,9 +9,10 @@ defmodule ExBurn.Defn.Compiler do
 
     * `:device` - where the program runs, as in `ExBurn.Backend`. Defaults to the default device
     * `:cache` - `true`, the default, keeps the program, by function with the values around it, argument types and options:
-      see `ExBurn.Defn.Cache`. `false` compiles anew on every call. A path keeps it in a file too, from which another VM
-      takes it without tracing the function: see `ExBurn.Defn.Artifact`. The file is for one function with one set of
-      argument types, and has to be deleted when other modules that the function calls change
+      see `ExBurn.Defn.Cache`. `ExBurn.Defn.Cache.clear/0` forgets all programs, as is needed when other modules that a
+      function calls are compiled again while the VM runs. `false` compiles anew on every call. A path keeps it in a file
+      too, from which another VM takes it without tracing the function: see `ExBurn.Defn.Artifact`. The file is for one
+      function with one set of argument types, and has to be deleted when other modules that the function calls change
     * `:passes` - which passes over the program to leave out, such as `[cse: false]`: see `ExBurn.Defn.Passes`
     * `:fusion` - `false` is short for `passes: [fusion: false]`; a list such as `[softmax: false]` leaves patterns out: see
       `ExBurn.Fusion`

@@ -19,15 +19,26 @@ defmodule ExBurn.Defn.Key do
   def function(fun, vars, opts) do
     case opts do
       [] ->
-        {fun, types(vars), [], []}
+        {present(fun), types(vars), [], []}
 
       [hooks: hooks] when hooks == %{} ->
-        {fun, types(vars), [], []}
+        {present(fun), types(vars), [], []}
 
       _ ->
-        {fun, types(vars), hooks(opts), Keyword.take(opts, [:cache, :device, :fusion, :passes])}
+        {present(fun), types(vars), hooks(opts),
+         Keyword.take(opts, [:cache, :device, :fusion, :passes])}
     end
   end
+
+  # A function by its name, as &Module.fun/1 is, is equal to the one that its module had before it was compiled again.
+  defp present(fun) when is_function(fun) do
+    case :erlang.fun_info(fun, :type) do
+      {:type, :external} -> {fun, fun |> :erlang.fun_info(:module) |> elem(1) |> module_code()}
+      {:type, :local} -> fun
+    end
+  end
+
+  defp present(key), do: key
 
   # How many terms around a function are looked at.
   @looked_at 16
@@ -137,8 +148,12 @@ defmodule ExBurn.Defn.Key do
 
   defp code(%{type: :local, new_uniq: code}), do: code
 
-  defp code(%{module: module}) do
-    if Code.ensure_loaded?(module) and function_exported?(module, :module_info, 1),
-      do: module.module_info(:md5)
+  defp code(%{module: module}), do: module_code(module)
+
+  # A module that is missing is told of where its function is called.
+  defp module_code(module) do
+    module.module_info(:md5)
+  rescue
+    UndefinedFunctionError -> nil
   end
 end

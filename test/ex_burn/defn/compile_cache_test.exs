@@ -47,6 +47,21 @@ defmodule ExBurn.Defn.CompileCacheTest do
     assert Cache.size() == 5
   end
 
+  test "a function by its name is the one that its module has now" do
+    on_exit(fn -> Code.put_compiler_option(:ignore_module_conflict, false) end)
+    Code.put_compiler_option(:ignore_module_conflict, true)
+    module = Module.concat(__MODULE__, Anew)
+
+    for factor <- [2, 3, 3] do
+      text = "defmodule #{inspect(module)} do def times(x), do: Nx.multiply(x, #{factor}) end"
+      Code.compile_string(text)
+      fun = Function.capture(module, :times, 1)
+      for _ <- 1..2, do: assert(run(fun, [Nx.tensor([5, 7])]) == [5 * factor, 7 * factor])
+    end
+
+    assert compilations() == 2
+  end
+
   test "containers that differ in more than tensors are told apart" do
     fun = fn map -> if map[:a], do: Nx.add(map.a, 1), else: Nx.add(map.b, 2) end
     assert run(fun, [%{a: Nx.tensor([5])}]) == [6]
