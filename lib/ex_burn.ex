@@ -92,8 +92,8 @@ defmodule ExBurn do
   def gpu?, do: devices() != [:cpu]
 
   @doc """
-  What `fun` answers on the default device; where that fails with `ExBurn.Error`, on the next of `devices/0`, the CPU
-  last. See `ExBurn.Device.Attempt.try_with_fallback/1`.
+  What `fun` answers on the default device; where that fails with `ExBurn.Error`, or isn't there, on the next of `devices/0`, the
+  CPU last. See `ExBurn.Device.Attempt.try_with_fallback/1`.
   """
   @spec try_with_fallback((-> result) | (Device.t() -> result)) :: result when result: term()
   defdelegate try_with_fallback(fun), to: Device.Attempt

@@ -116,11 +116,15 @@ defmodule ExBurn.Device do
     end
   end
 
-  defp configured do
-    case {Application.get_env(:ex_burn, :chosen_device), System.get_env("EX_BURN_DEVICE", "")} do
-      {nil, ""} -> validate!(Application.get_env(:ex_burn, :device, :cpu))
-      {nil, text} -> text |> parse() |> validate!()
-      {chosen, _text} -> chosen
+  defp configured, do: Application.get_env(:ex_burn, :chosen_device) || validate!(wanted())
+
+  @doc false
+  # What the environment or the configuration call the default device, whether or not there is one of that name.
+  @spec wanted() :: term()
+  def wanted do
+    case System.get_env("EX_BURN_DEVICE", "") do
+      "" -> Application.get_env(:ex_burn, :device, :cpu)
+      text -> parse(text)
     end
   end
 

@@ -42,7 +42,8 @@ defmodule ExBurn.Telemetry do
 
   ## `[:ex_burn, :device, :failed]`
 
-  A function given to `ExBurn.try_with_fallback/1` failed on a device, and goes to the next. Metadata: `:device` and `:error`.
+  A function given to `ExBurn.try_with_fallback/1` failed on a device, or there is none of the configured name, and it goes to the
+  next. Metadata: `:device` and `:error`.
 
   ## `[:ex_burn, :train, :epoch]`
 

@@ -28,6 +28,7 @@ end
 defmodule ExBurn.DeviceVariableTest do
   # The variable is the whole VM's.
   use ExUnit.Case, async: false
+  import ExUnit.CaptureLog
 
   setup do
     before = System.get_env("EX_BURN_DEVICE")
@@ -50,6 +51,24 @@ defmodule ExBurn.DeviceVariableTest do
       assert ExBurn.Device.default() == :cpu
     end
   end
+
+  test "what is tried where the device that is named isn't there goes to the next one" do
+    System.put_env("EX_BURN_DEVICE", "vulkan:99")
+    :telemetry.attach(__MODULE__, [:ex_burn, :device, :failed], &__MODULE__.tell/4, self())
+    on_exit(fn -> :telemetry.detach(__MODULE__) end)
+    next = List.first(tl(ExBurn.devices()), :cpu)
+
+    log =
+      capture_log(fn ->
+        assert ExBurn.try_with_fallback(&{&1, Nx.tensor([2.0]).data.device}) == {next, next}
+      end)
+
+    assert log =~ "{:vulkan, 99} failed, trying the next device: device: there is no device"
+    assert_received {:failed, %{device: {:vulkan, 99}, error: %ExBurn.Error{op: :device}}}
+    assert_raise ExBurn.Error, fn -> ExBurn.Device.default() end
+  end
+
+  def tell(_event, _measurements, metadata, test), do: send(test, {:failed, metadata})
 
   test "configure! comes before the variable" do
     System.put_env("EX_BURN_DEVICE", "vulkan:99")

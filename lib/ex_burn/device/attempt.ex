@@ -8,7 +8,8 @@ defmodule ExBurn.Device.Attempt do
   alias ExBurn.{Device, Error}
 
   @doc """
-  What `fun` answers on the default device; where that fails with `ExBurn.Error`, on the next of `devices/0`, the CPU last.
+  What `fun` answers on the default device; where that fails with `ExBurn.Error`, or isn't there, on the next of `devices/0`, the
+  CPU last.
 
   `fun` takes the device, or nothing; while it runs, that is the default device of the calling process, where `Nx`'s default
   backend makes tensors, a `defn` runs and a model trains that don't name another. What failed is logged and told
@@ -25,10 +26,19 @@ defmodule ExBurn.Device.Attempt do
   """
   @spec try_with_fallback((-> result) | (Device.t() -> result)) :: result when result: term()
   def try_with_fallback(fun) when is_function(fun, 0) or is_function(fun, 1) do
-    default = Device.default()
+    default = default()
     # The CPU is the last to be asked.
     others = for device <- tl(Device.list()) ++ [:cpu], device != default, do: device
-    attempt(fun, [default | others])
+    attempt(fun, List.wrap(default) ++ others)
+  end
+
+  # `nil`, which is told, where there is no device of the configured name.
+  defp default do
+    Device.default()
+  rescue
+    error in Error ->
+      failed(Device.wanted(), error)
+      nil
   end
 
   defp attempt(fun, [device | others]) do
