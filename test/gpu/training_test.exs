@@ -13,6 +13,9 @@ defmodule ExBurn.GPU.TrainingTest do
 
   @moduletag :tmp_dir
 
+  # A GPU of software hands over to and fro between threads: beside other work on two cores loops take minutes.
+  @moduletag timeout: 300_000
+
   setup do
     on_exit(fn -> ExBurn.Fallback.set!(:cpu) end)
   end

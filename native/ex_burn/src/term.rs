@@ -86,7 +86,10 @@ impl<'a> Reader<'a> {
     fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         match self.term.decode::<u64>() {
             Ok(number) => visitor.visit_u64(number),
-            Err(_) => visitor.visit_i64(self.term.decode::<i64>()?),
+            Err(_) => {
+                let number = self.term.decode::<i64>();
+                visitor.visit_i64(number.map_err(|_| Mismatch("an integer of more than 64 bits".to_string()))?)
+            }
         }
     }
 
