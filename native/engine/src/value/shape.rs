@@ -74,6 +74,10 @@ impl Value {
     }
 
     /// Axes of length 1 repeated to `shape`, which has the same rank.
+    ///
+    /// # Panics
+    ///
+    /// When the rank or the length of another axis differs.
     pub fn expand(self, shape: &[usize]) -> Self {
         if self.has_shape(shape) {
             return self;
@@ -151,9 +155,13 @@ impl Value {
 
 /// The layout of a tensor whose axes of length 1 repeat to `shape`.
 fn expanded(layout: &Layout, shape: Shape) -> Layout {
+    let lengths = layout.shape().iter();
+    let fits =
+        layout.num_dims() == shape.num_dims() && lengths.zip(&shape[..]).all(|(&own, &to)| own == to || own == 1);
+    // Other elements than those of the tensor would be read.
+    assert!(fits, "{:?} does not repeat to {shape:?}", layout.shape());
     let axes = layout.shape().iter().zip(layout.strides()).zip(&shape[..]);
-    let strides = axes.map(|((&length, &stride), &to)| if length == to { stride } else { 0 });
-    let strides = strides.collect();
+    let strides = axes.map(|((&length, &stride), &to)| if length == to { stride } else { 0 }).collect();
     Layout::new(shape, strides, layout.start_offset())
 }
 
