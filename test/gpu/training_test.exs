@@ -125,7 +125,11 @@ defmodule ExBurn.GPU.TrainingTest do
 
   test "each part of a step is told its time" do
     times = ExBurn.profile_step(model(optimizer: :adam, device: gpu()), data(), repeat: 5)
-    for {part, time} <- times, do: assert(time > 0, "#{part} takes #{time}")
+    # One program makes loss and gradients, which may take no longer than the forward pass alone.
+    assert times.backward >= 0.0
+
+    for part <- [:forward, :optimizer],
+        do: assert(times[part] > 0, "#{part} takes #{times[part]}")
   end
 
   test "convolutions and pools" do

@@ -63,7 +63,8 @@ defmodule ExBurn.Training.Batch do
   How long the parts of one step on the batch `{x, y}` take, which is not kept: a map of microseconds.
 
   `:forward` is the model with its loss and metrics, `:backward` the way from the loss to the gradients, `:optimizer` what it
-  makes of them. With `gradients: :symbolic` one program does the first two; then `:backward` is `0.0`.
+  makes of them. With `gradients: :symbolic` one program does the first two; then `:backward` is `0.0`. Where one program does both
+  otherwise, as on a GPU, `:backward` is what it takes longer than the forward pass alone, for small models `0.0` there too.
 
   ## Options
 

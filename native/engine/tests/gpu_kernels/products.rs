@@ -148,6 +148,16 @@ fn products_of_integers_and_floats_are_of_floats() {
 }
 
 #[test]
+fn small_products_of_tiny_numbers_are_the_nearest() {
+    let Some(gpu) = gpu() else { return };
+    let dot = Op::Dot(Dot { lhs_contract: vec![0], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] });
+    for x in [1.2345678e-19f32, 3.3333e-17, 7.1e-16] {
+        let product = gpu.one(&dot, &[singles(&[1], &[x]), singles(&[1], &[x])], TensorType::new(Type::F32, []));
+        assert_eq!(floats(&product), [f64::from((f64::from(x) * f64::from(x)) as f32)]);
+    }
+}
+
+#[test]
 fn small_products_of_what_is_no_number() {
     let Some(gpu) = gpu() else { return };
     let dot = Op::Dot(Dot { lhs_contract: vec![1], lhs_batch: vec![], rhs_contract: vec![0], rhs_batch: vec![] });

@@ -10,6 +10,9 @@ use super::region::value_after;
 use crate::gpu::known::Known;
 use crate::gpu::step::Region;
 
+/// 2^-100: of what rounding loses of smaller products, a GPU may hold a part only.
+const SHORT: f32 = 7.888_609e-31;
+
 /// Where a layout holds how many elements the result has, the sizes of the product, and a zero.
 const COUNT: usize = 0;
 const INNER_BATCHES: usize = 1;
@@ -49,6 +52,8 @@ pub(crate) fn exact_product(
         let mut plain = 0.0f32.runtime();
         for _ in 0..layout[INNER] {
             let product = double::product(lhs[left as usize], rhs[right as usize], zero);
+            let tiny = product.high.abs() < SHORT;
+            let product = Double { high: product.high, low: select(tiny, 0.0f32, product.low) };
             let total = double::plus(&Double { high, low }, &product, zero);
             high = total.high;
             low = total.low;
