@@ -13,6 +13,13 @@ defmodule ExBurn.Training.CustomGradientTest do
   # Here `y` is read by functions of gradients alone.
   defn alone(y, p), do: Nx.sum(custom_grad(Nx.sin(p), [p], fn g -> [g * y] end))
 
+  # The upstream gradient has none of the names of what it is the gradient of.
+  defn with_names(y, p) do
+    y = Nx.rename(y, [:row, :column])
+    named = custom_grad(Nx.rename(Nx.sin(p), [:batch, :unit]), [p], fn g -> [g * y] end)
+    Nx.sum(named)
+  end
+
   defn of_numbers(y, p),
     do: Nx.sum(custom_grad(Nx.iota({4, 2}, type: :f32), [p], fn g -> [g * y] end))
 
@@ -101,6 +108,7 @@ defmodule ExBurn.Training.CustomGradientTest do
 
   @losses [
     alone: &__MODULE__.alone/2,
+    with_names: &__MODULE__.with_names/2,
     of_numbers: &__MODULE__.of_numbers/2,
     several_inputs: &__MODULE__.several_inputs/2,
     in_branch: &__MODULE__.in_branch/2,

@@ -155,7 +155,8 @@ defmodule ExBurn.Defn.Lowering.ControlFlow do
   """
   def custom_grad(%T{} = expr, inputs, fun, scope) do
     {refs, scope} = Lowering.many([expr | inputs], scope)
-    upstream = Expr.parameter(Nx.to_template(expr), expr.data.context, 0)
+    # Axes of gradients have no names in Nx: what they meet in `fun` may have others.
+    upstream = Expr.parameter(Nx.template(expr.shape, expr.type), expr.data.context, 0)
 
     gradients = traced(fn -> upstream |> fun.() |> List.to_tuple() end)
     type = Type.of(expr)
