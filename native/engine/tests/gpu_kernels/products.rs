@@ -127,9 +127,10 @@ fn small_products_of_narrow_floats_are_rounded_once() {
     let (lhs, rhs) = (typed(Type::F16, &[2, 3], &lhs), typed(Type::F16, &[3, 1], &rhs));
     let product = gpu.one(&dot, &[lhs, rhs], TensorType::new(Type::F16, [2, 1]));
     assert_eq!(floats(&product), [1.0009765625, 1.0]);
-    let (lhs, rhs) = (typed(Type::F8, &[1, 2], &[1.0, 0.25]), singles(&[2, 1], &[3.0, 1.0 + f32::EPSILON]));
+    // What the first product is rounded by is a quarter of what is left of it.
+    let (lhs, rhs) = (typed(Type::F8, &[1, 2], &[1.25, -1.25]), singles(&[2, 1], &[1.0 + f32::EPSILON, 1.0]));
     let product = gpu.one(&dot, &[lhs, rhs], TensorType::new(Type::F32, [1, 1]));
-    assert_eq!(floats(&product), [3.25]);
+    assert_eq!(floats(&product), [1.25 * f64::from(f32::EPSILON)]);
 }
 
 #[test]
