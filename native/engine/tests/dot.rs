@@ -240,3 +240,27 @@ fn large_products_of_all_layouts_follow_the_definition() {
         }
     }
 }
+
+/// A sum starts from 0, so only a product of no terms but negative zeros tells whether one was left out.
+#[test]
+fn sums_of_negative_zeros_are_zero() {
+    for rows in [1, 2, 3, 8, 31, 64, 65, 130] {
+        for columns in [1, 3, 16, 33, 64, 129, 600] {
+            for inner in [1, 2, 3, 17, 1100] {
+                for (left, right) in [(1, 0), (1, 1), (0, 0), (0, 1)] {
+                    let op = dot(&[left], &[], &[right], &[]);
+                    let a_shape = if left == 1 { [rows, inner] } else { [inner, rows] };
+                    let b_shape = if right == 0 { [inner, columns] } else { [columns, inner] };
+                    for dtype in [Type::F32, Type::F64] {
+                        let zeros = tensor(dtype, &a_shape, &vec![-0.0; rows * inner]);
+                        let ones = tensor(dtype, &b_shape, &vec![1.0; inner * columns]);
+                        let got = run(Op::Dot(op.clone()), &[zeros, ones], &ty(dtype, &[rows, columns]));
+                        let is_zero = |x: &f64| *x == 0.0 && x.is_sign_positive();
+                        let case = format!("{rows} rows, {inner} inner, {columns} columns, {left}, {right}, {dtype}");
+                        assert!(numbers(&got).iter().all(is_zero), "{case}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -59,6 +59,8 @@ impl<'a, T> Matrix<'a, T> {
             |at: Option<isize>| at.and_then(|at| start.checked_add_signed(at)).is_some_and(|at| at < elements.len());
         let corners = [Some(0), ends[0], ends[1], ends[0].zip(ends[1]).and_then(|(a, b)| a.checked_add(b))];
         assert!(rows == 0 || columns == 0 || corners.into_iter().all(inside), "a matrix needs more elements");
+        // Rows of one element are lines of memory.
+        let column_step = if columns == 1 { 1 } else { column_step };
         Self { elements, start, rows, columns, row_step, column_step }
     }
 
@@ -185,24 +187,42 @@ impl<'a, T: Real> Target<'a, T> {
             for number in 0..lhs.rows {
                 let start = number * self.step + first;
                 if !add {
-                    // SAFETY: the target holds a row of so many columns from the first on, which nobody else writes to.
-                    (0..rhs.columns).for_each(|i| unsafe { self.start.add(start + i).write(T::zero()) });
+                    // SAFETY: as the caller's promise.
+                    unsafe { self.clear(start, rhs.columns) };
                 }
-                // SAFETY: as above, and the row is written.
+                // SAFETY: the target holds this row, which nobody else writes to, and it is written.
                 let row = unsafe { std::slice::from_raw_parts_mut(self.start.add(start), rhs.columns) };
                 by_row(row, lhs.part(number, 1), rhs);
             }
             return;
         }
-        let mut done = 0;
-        if lhs.rows < GEMM_ROWS && FewRows::fits(&lhs, &rhs) {
+        let (has_few_terms, mut done) = (lhs.columns <= FEW_TERMS, 0);
+        if (lhs.rows < GEMM_ROWS || has_few_terms) && FewRows::fits(&lhs, &rhs) {
             // SAFETY: the target holds rows of so many columns from the first on, which nobody else writes to.
             done = unsafe { FewRows::new(lhs, rhs, self.start.add(first), self.step, add).run() };
         }
-        if done < rhs.columns {
-            // SAFETY: as the caller's promise.
-            unsafe { self.write_by_gemm(first + done, lhs, rhs.across(done, rhs.columns - done), add) };
+        if done == rhs.columns {
+            return;
         }
+        let (first, rhs) = (first + done, rhs.across(done, rhs.columns - done));
+        // Of these, `gemm` writes the first product as it is, and a sum of negative zeros would be negative.
+        let must_clear = !add && (has_few_terms || lhs.rows == 1 || rhs.columns == 1);
+        if must_clear {
+            // SAFETY: as the caller's promise.
+            (0..lhs.rows).for_each(|number| unsafe { self.clear(number * self.step + first, rhs.columns) });
+        }
+        // SAFETY: as the caller's promise, and what is added to is written.
+        unsafe { self.write_by_gemm(first, lhs, rhs, add || must_clear) };
+    }
+
+    /// Writes zeros to `count` elements from element `start` on.
+    ///
+    /// # Safety
+    ///
+    /// The target holds these elements, which no other thread writes to at the same time.
+    unsafe fn clear(&self, start: usize, count: usize) {
+        // SAFETY: as the caller's promise.
+        (0..count).for_each(|i| unsafe { self.start.add(start + i).write(T::zero()) });
     }
 
     /// Writes the sum of `lhs * rhs` and `addends`, whose columns fill vectors, to the columns from column `first` on.
@@ -269,6 +289,9 @@ pub(super) const ORDERED_ROWS: usize = 8;
 
 /// Rows from which on `gemm` is as fast or faster than [`FewRows`].
 pub(crate) const GEMM_ROWS: usize = 64;
+
+/// Terms up to which [`FewRows`] is faster for any number of rows: `gemm` has no vectors for so few.
+const FEW_TERMS: usize = 2;
 
 /// Rows that are added at a time where they are short, so that the sums are read and written less often.
 const SHORT_STREAMS: usize = 8;
