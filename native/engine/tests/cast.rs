@@ -210,3 +210,30 @@ fn clip_passes_gradients_at_and_between_its_bounds() {
     let got = gradients(&Op::Clip, &operands, &ty(Type::F64, &[5]), &weights);
     assert_eq!(got, [vec![0.0, 10.0, 100.0, 1000.0, 0.0], vec![1.0], vec![10000.0]]);
 }
+
+/// Integers in the middle between two floats of 16 bits, and beside it: `f32` and `f64` do not have them all.
+#[test]
+fn integers_become_the_nearest_short_floats() {
+    for (dtype, digits, last) in [(Type::BF16, 8, 64), (Type::F16, 11, 15)] {
+        for (from, bits) in [(Type::S32, 31), (Type::U32, 32), (Type::S64, 63), (Type::U64, 64)] {
+            let (mut given, mut want) = (vec![], vec![]);
+            for shift in 1..=(bits - digits).min(last - digits) {
+                for whole in [1i128 << (digits - 1), (1 << (digits - 1)) + 1, (1 << digits) - 2] {
+                    for by in -1i128..=1 {
+                        let unit = 1i128 << shift;
+                        let up = by > 0 || by == 0 && whole % 2 == 1;
+                        given.push(whole * unit + unit / 2 + by);
+                        want.push((whole + i128::from(up)) * unit);
+                    }
+                }
+            }
+            let signs: &[i128] = if matches!(from, Type::S32 | Type::S64) { &[1, -1] } else { &[1] };
+            for sign in signs {
+                let operand = integers(from, &given.iter().map(|n| sign * n).collect::<Vec<_>>());
+                let got = numbers(&run(Op::Cast, &[operand], &ty(dtype, &[given.len()])));
+                let want: Vec<f64> = want.iter().map(|n| (sign * n) as f64).collect();
+                assert_eq!(got, want, "{from} to {dtype}");
+            }
+        }
+    }
+}

@@ -282,3 +282,17 @@ fn arg_reductions_take_an_axis_or_the_flattened_tensor() {
     let message = error(op(Some(1), false), &[vector(Type::F32, &[1.0])], &ty(Type::S32, &[]));
     assert_eq!(message, "argmax: axis 1 of a tensor of rank 1");
 }
+
+/// Sums a little above the middle between two floats of 16 bits, rounded once.
+#[test]
+fn sums_of_short_floats_are_rounded_once() {
+    for (dtype, terms, want) in
+        [(Type::BF16, [256., 1., 0.5f64.powi(14)], 258.), (Type::F16, [2048., 1., 0.5f64.powi(10)], 2050.)]
+    {
+        assert_eq!(
+            numbers(&run(reduce(Fold::Sum, None, false), &[vector(dtype, &terms)], &ty(dtype, &[]))),
+            [want],
+            "{dtype}"
+        );
+    }
+}

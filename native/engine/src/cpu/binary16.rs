@@ -46,6 +46,13 @@ pub(crate) fn to_odd(x: f64) -> f32 {
     if back == x || x.is_nan() { near } else { f32::from_bits(towards_zero | 1) }
 }
 
+/// An integer that `f64` has: itself, or beyond 2^53 one whose last bit tells of those it has not. See [`to_odd`].
+#[inline(always)]
+pub(super) fn integer_to_odd(x: u64) -> f64 {
+    let told = u64::from(x & 0x7ff != 0) << 11;
+    (if x < 1 << 53 { x } else { x & !0x7ff | told }) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use half::bf16;

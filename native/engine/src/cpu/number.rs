@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use num_traits::{CheckedRem, PrimInt, WrappingAdd, WrappingMul, WrappingNeg, WrappingSub};
 
-use super::binary16::{round, to_odd, widen};
+use super::binary16::{integer_to_odd, round, to_odd, widen};
 use super::quotient::Wide;
 use crate::types::Type;
 
@@ -258,12 +258,16 @@ macro_rules! floats {
 
             #[inline(always)]
             fn from_i64(wide: i64) -> Self {
-                Self::round_from(wide as $math)
+                if size_of::<$t>() >= 4 {
+                    return Self::round_from(wide as $math);
+                }
+                let size = integer_to_odd(wide.unsigned_abs());
+                <Self as Number>::from_f64(if wide < 0 { -size } else { size })
             }
 
             #[inline(always)]
             fn from_u64(wide: u64) -> Self {
-                Self::round_from(wide as $math)
+                if size_of::<$t>() >= 4 { Self::round_from(wide as $math) } else { <Self as Number>::from_f64(integer_to_odd(wide)) }
             }
 
             #[inline(always)]
@@ -297,7 +301,7 @@ macro_rules! floats {
             }
 
             fn from_total(total: f64) -> Self {
-                Self::from_f64(total)
+                <Self as Number>::from_f64(total)
             }
         }
 

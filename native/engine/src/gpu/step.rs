@@ -57,6 +57,7 @@ pub(crate) enum One {
     Sin,
     Sinh,
     SintToFloat,
+    SintToOdd,
     Sqrt,
     Tan,
     Tanh,
@@ -64,6 +65,7 @@ pub(crate) enum One {
     TruthF,
     TruthI,
     UintToFloat,
+    UintToOdd,
     /// The low bits alone.
     ZeroExtend(u32),
 }

@@ -59,12 +59,14 @@ pub(crate) fn one(x: u32, zero: u32, #[comptime] function: One) -> u32 {
         One::Sin => bits(angle::sin(f, zero)),
         One::Sinh => bits(power::sinh(f, zero)),
         One::SintToFloat => bits(f32::cast_from(signed(x))),
+        One::SintToOdd => bits(f32::cast_from(to_odd(magnitude(x)))) | (x & 0x8000_0000u32),
         One::Sqrt => bits(f.sqrt()) | zero,
         One::Tan => bits(angle::tan(f, zero)),
         One::Tanh => bits(function::tanh(f, zero)),
         One::TruthF => truth((x & 0x7fff_ffffu32) != 0u32),
         One::TruthI => truth(x != 0u32),
         One::UintToFloat => bits(f32::cast_from(x)),
+        One::UintToOdd => bits(f32::cast_from(to_odd(x))),
         One::ZeroExtend(width) => x & comptime!((1u32 << width) - 1),
     }
 }
@@ -84,6 +86,14 @@ fn bits_of(x: i32) -> u32 {
 fn magnitude(x: u32) -> u32 {
     let below_zero = 0u32.runtime() - (x >> 31u32);
     (x ^ below_zero) - below_zero
+}
+
+/// An integer that `f32` has: itself, or beyond 2^24 one with a last bit that tells of those it has not. Rounded to 16 bits or
+/// less, both come to the same float.
+#[cube]
+fn to_odd(x: u32) -> u32 {
+    let told = select((x & 0xffu32) == 0u32, 0u32.runtime(), 0x100u32.runtime());
+    select(x < 0x0100_0000u32, x, (x & 0xffff_ff00u32) | told)
 }
 
 /// NaN and zeros stay.
