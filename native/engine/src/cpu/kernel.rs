@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
-use super::block::vectorized;
+use super::block::{put_all, vectorized};
 use super::chain::Link;
 use super::map::{Loops, combine_blocks, each, each_pair, map_blocks, update_blocks, write, zip_blocks};
 use super::stored::{Stored, for_width};
@@ -172,6 +172,12 @@ impl Kernel {
         };
         let operands = vec![Type::U8, dtype, dtype];
         Self { operands, result: dtype, link: None, run: Box::new(run), one: [None, None] }
+    }
+
+    /// The same bits as elements of another type of the same width.
+    pub(crate) fn reread(from: Type, to: Type) -> Self {
+        let run = |operands: &[&[u8]], out: &mut [MaybeUninit<u8>]| put_all(out, &operands[0][..out.len()]);
+        Self { operands: vec![from], result: to, link: None, run: Box::new(run), one: [None, None] }
     }
 
     /// With the same function as part of a chain.

@@ -16,6 +16,31 @@ pub(super) fn narrowing(dtype: Type) -> Option<One> {
     }
 }
 
+/// A step from a number that is held in 32 bits to one of the same bits in another type of its width.
+pub(super) enum Reread {
+    One(One),
+    /// A shift by 16 bits.
+    By16(Two),
+}
+
+/// The steps that read the bits of `from` as `to`, of the same width.
+pub(super) fn rereading(from: Type, to: Type) -> Vec<Reread> {
+    if from.bits() == 32 {
+        return vec![];
+    }
+    let bits = match Small::of(from) {
+        Some(small) => Reread::One(One::Encode(small)),
+        None if from == Type::BF16 => Reread::By16(Two::ShiftRightU),
+        None => Reread::One(One::ZeroExtend(from.bits() as u32)),
+    };
+    let number = match (Small::of(to), narrowing(to)) {
+        (Some(small), _) => Some(Reread::One(One::Decode(small))),
+        _ if to == Type::BF16 => Some(Reread::By16(Two::ShiftLeft)),
+        (None, extend) => extend.map(Reread::One),
+    };
+    [bits].into_iter().chain(number).collect()
+}
+
 pub(super) fn float_to_int(dtype: Type) -> One {
     let bits = dtype.bits() as u32;
     match dtype.class() {

@@ -1,14 +1,12 @@
 //! Operations that move elements: each is a region without steps, whose operand is read by other strides.
 
 use super::formula::Formula;
-use super::functions::narrowing;
+use super::functions::{Reread, rereading};
 use super::launch::{Operand, Work};
-use super::small::Small;
-use super::step::{One, Two};
 use super::{Adapter, transfer};
 use crate::error::Result;
 use crate::program::{Op, Slice};
-use crate::types::{TensorType, Type};
+use crate::types::TensorType;
 use crate::value::{Value, stored_shape};
 
 /// The strides of a contiguous tensor.
@@ -53,21 +51,16 @@ fn bitcast(x: &Value, out: &TensorType, adapter: Adapter) -> Result<Option<Value
     }
     let Some(operand) = Operand::broadcast(x, &out.shape) else { return Ok(None) };
     let mut formula = Formula::new(1);
-    let upper = |formula: &mut Formula, shift: Two, value: usize| {
-        let half = formula.literal(16);
-        formula.two(shift, value, half)
-    };
-    let bits = match Small::of(from) {
-        Some(small) => formula.one(One::Encode(small), 0),
-        None if from == Type::BF16 => upper(&mut formula, Two::ShiftRightU, 0),
-        None => formula.one(One::ZeroExtend(from.bits() as u32), 0),
-    };
-    let result = match (Small::of(to), narrowing(to)) {
-        (Some(small), _) => formula.one(One::Decode(small), bits),
-        _ if to == Type::BF16 => upper(&mut formula, Two::ShiftLeft, bits),
-        (None, Some(extend)) => formula.one(extend, bits),
-        (None, None) => bits,
-    };
+    let mut result = 0;
+    for step in rereading(from, to) {
+        result = match step {
+            Reread::One(function) => formula.one(function, result),
+            Reread::By16(shift) => {
+                let half = formula.literal(16);
+                formula.two(shift, result, half)
+            }
+        };
+    }
     let types = std::slice::from_ref(out);
     let work = Work {
         adapter,

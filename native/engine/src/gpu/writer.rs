@@ -1,6 +1,6 @@
 //! From instructions to the steps of a region.
 
-use super::functions::{float, float_to_int, narrowing, two};
+use super::functions::{Reread, float, float_to_int, narrowing, rereading, two};
 use super::step::{One, Step, Two};
 use super::transfer::word;
 use crate::ops::fused::kernel;
@@ -79,6 +79,7 @@ impl Writer {
             // They change the shape of a value and not its elements, or repeat what is repeated where it is read.
             (Op::Reshape | Op::Broadcast(_), &[x]) => Some(x),
             (Op::Cast, &[x]) => self.cast(x, out),
+            (Op::Bitcast, &[x]) => self.reread(x, out),
             (Op::Unary(op @ (Unary::CountLeadingZeros | Unary::PopulationCount)), &[x]) => self.count(*op, x, out),
             (Op::Clip, &[x, low, high]) => {
                 let raised = self.elementwise(&Op::Binary(Binary::Max), &[low, x], out)?;
@@ -246,6 +247,24 @@ impl Writer {
         }
     }
 
+    /// The same bits as another type.
+    fn reread(&mut self, x: Known, dtype: Type) -> Option<Known> {
+        if !computes(dtype) || x.dtype.bits() != dtype.bits() {
+            return None;
+        }
+        let mut result = Known { dtype, ..x };
+        for step in rereading(x.dtype, dtype) {
+            result = match step {
+                Reread::One(function) => self.push(Step::One(function, result.value), dtype),
+                Reread::By16(shift) => {
+                    let half = self.push(Step::Literal(16), Type::U32);
+                    self.push(Step::Two(shift, result.value, half.value), dtype)
+                }
+            };
+        }
+        Some(result)
+    }
+
     fn cast(&mut self, x: Known, dtype: Type) -> Option<Known> {
         if x.dtype == dtype {
             return Some(x);
@@ -256,6 +275,9 @@ impl Writer {
         let convert = match (x.dtype.class(), dtype.class()) {
             (Class::Float, Class::Float) => None,
             (Class::Float, _) => Some(float_to_int(dtype)),
+            // What is rounded further is not rounded to the nearest before.
+            (Class::Signed, Class::Float) if dtype.bits() < 32 => Some(One::SintToOdd),
+            (_, Class::Float) if dtype.bits() < 32 => Some(One::UintToOdd),
             (Class::Signed, Class::Float) => Some(One::SintToFloat),
             (_, Class::Float) => Some(One::UintToFloat),
             _ => None,

@@ -2,6 +2,8 @@
 
 use std::cmp::{max, min};
 
+use num_traits::ToPrimitive;
+
 use crate::cpu::{self, Int, Kernel, Zip, for_int};
 use crate::error::{Error, Result};
 use crate::ops::promote::{is_mixed, merge, operand, zip_mixed};
@@ -54,6 +56,7 @@ fn all_bits<T: Int>(op: Binary) -> Option<Zip<T, T, T>> {
 pub(super) fn kernel(op: Binary, left: Type, right: Type, out: Type) -> Option<Kernel> {
     match op {
         Binary::Max | Binary::Min => exact_kernel(op, left, right, out),
+        Binary::LeftShift | Binary::RightShift => shift_kernel(op, left, right, out),
         _ => for_int!(out, T => Ok(low_bits::<T>(op)?.kernel())).ok(),
     }
 }
@@ -111,16 +114,44 @@ fn shift(op: Binary, left: Value, right: Value, out: &TensorType) -> Result<Valu
             reason: format!("cannot {} by {least}", name.replace('_', " ")),
         });
     }
-    let dtype = if op == Binary::LeftShift { out.dtype } else { left.dtype() };
+    let dtype = shifted(op, left.dtype(), out.dtype);
     let left = operand(name, left, dtype, &out.shape)?;
-    let counts = for_int!(right.dtype(), T => cpu::map(&right, |n: T| n.widen().min(64) as u8))?;
-    let counts = operand(name, counts, Type::U8, &out.shape)?;
-    let bits = dtype.bits() as u8;
-    let shifted = for_int!(dtype, T => match op {
-        Binary::LeftShift => cpu::zip(&left, &counts, |x: T, n: u8| if n < bits { x << n } else { 0 }),
-        _ => cpu::zip(&left, &counts, |x: T, n: u8| if n < bits { x >> n } else { sign_bits(x) }),
-    })?;
-    cast(shifted, out.dtype)
+    let counts = if counts_fit(right.dtype(), dtype) {
+        right
+    } else {
+        for_int!(right.dtype(), T => cpu::map(&right, |n: T| n.widen().min(64) as u8))?
+    };
+    let counts = operand(name, counts, dtype, &out.shape)?;
+    cast(for_int!(dtype, T => shifts::<T>(op).zip(&left, &counts))?, out.dtype)
+}
+
+/// The type that an integer is shifted in.
+fn shifted(op: Binary, left: Type, out: Type) -> Type {
+    if op == Binary::LeftShift { out } else { left }
+}
+
+/// Whether a type holds all numbers of another one that has no negative ones.
+fn counts_fit(counts: Type, dtype: Type) -> bool {
+    let bits = if dtype.class() == Class::Unsigned { dtype.bits() } else { dtype.bits() - 1 };
+    counts.class() == Class::Unsigned && counts.bits() <= bits
+}
+
+/// The loop over shifts by counts of a type without negative numbers.
+fn shift_kernel(op: Binary, left: Type, right: Type, out: Type) -> Option<Kernel> {
+    let dtype = shifted(op, left, out);
+    if !counts_fit(right, dtype) {
+        return None;
+    }
+    for_int!(dtype, T => Ok(shifts::<T>(op).kernel())).ok()
+}
+
+/// No count is below zero.
+fn shifts<T: Int>(op: Binary) -> Zip<T, T, T> {
+    let count = |n: T| ToPrimitive::to_usize(&n).filter(|&n| n < 8 * size_of::<T>());
+    match op {
+        Binary::LeftShift => Zip::swift(move |x: T, n: T| count(n).map_or(T::zero(), |n| x << n)),
+        _ => Zip::swift(move |x: T, n: T| count(n).map_or(sign_bits(x), |n| x >> n)),
+    }
 }
 
 /// All ones below zero, else zero.

@@ -16,6 +16,7 @@ pub(crate) fn kernel(op: &Op, operands: &[Type], out: Type) -> Option<Kernel> {
         (Op::Unary(op), &[x]) => unary::kernel(*op, x, out),
         (Op::Binary(op), &[left, right]) => binary::kernel(*op, left, right, out),
         (Op::Cast, &[x]) => cast::kernel(x, out),
+        (Op::Bitcast, &[x]) if x.bits() == out.bits() => Some(Kernel::reread(x, out)),
         (Op::Select, &[_, _, _]) => Some(Kernel::select(out)),
         _ => None,
     }?;
