@@ -333,6 +333,23 @@ defmodule ExBurn.GPUTest do
     assert_near(elem(there, 2), elem(here, 2), 4)
   end
 
+  test "random bits of compiled functions are those of the CPU, without a loop" do
+    key = Nx.with_default_backend(Nx.BinaryBackend, fn -> Nx.Random.key(42) end)
+
+    draws = [
+      &Nx.Random.split(&1, parts: 5),
+      &elem(Nx.Random.uniform(&1, shape: {101}), 0),
+      &elem(Nx.Random.uniform(&1, shape: {6, 5}, type: :f16), 0),
+      &elem(Nx.Random.uniform(&1, shape: {33}, type: :bf16), 0),
+      &elem(Nx.Random.randint(&1, -7, 90, shape: {40}, type: :u16), 0)
+    ]
+
+    for draw <- draws do
+      assert_compiled(draw, [key])
+      refute ExBurn.explain(draw, [key]) =~ "while"
+    end
+  end
+
   test "factors make the matrix" do
     a = random({4, 4}, 5)
     {p, l, u} = Nx.LinAlg.lu(on_gpu(a))

@@ -26,6 +26,7 @@ defmodule ExBurn.Defn.Passes do
     :fusion,
     :patterns,
     :hoisting,
+    :unrolling,
     :sequences,
     :products,
     :rows,
@@ -52,7 +53,7 @@ defmodule ExBurn.Defn.Passes do
 
       iex> ExBurn.Defn.Passes.disabled(passes: [magic: false])
       ** (ArgumentError) unknown pass :magic; the passes are :constant_folding, :cse, :dead_code, :algebraic, :layout, \
-  :fusion, :patterns, :hoisting, :sequences, :products, :rows, :liveness, :recording
+  :fusion, :patterns, :hoisting, :unrolling, :sequences, :products, :rows, :liveness, :recording
 
   """
   @spec disabled(keyword()) :: [String.t()]

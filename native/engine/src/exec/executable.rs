@@ -57,7 +57,7 @@ impl Executable {
     /// As [`Executable::new`] and [`passes::optimise`].
     pub fn optimised(program: &Program, captures: Vec<Value>, disabled: &[String]) -> Result<Self> {
         let source = Arc::new((program.clone(), disabled.to_vec()));
-        let program = passes::optimise(program, disabled)?;
+        let program = passes::optimise_with(program, &captures, disabled)?;
         let keeps = disabled.iter().any(|name| name == passes::LIVENESS);
         Self::over(if keeps { Plan::keeping(&program)? } else { Plan::new(&program)? }, captures, source)
     }
@@ -129,7 +129,7 @@ impl Executable {
     /// The program as the passes but this one make it.
     pub(crate) fn without(&self, pass: &str) -> Result<Program> {
         let (program, disabled) = &*self.source;
-        passes::optimise(program, &[disabled.as_slice(), &[pass.to_string()]].concat())
+        passes::optimise_with(program, self.captures(), &[disabled.as_slice(), &[pass.to_string()]].concat())
     }
 
     /// The program as it was given.

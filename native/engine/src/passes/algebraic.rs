@@ -23,7 +23,7 @@ fn simpler(writer: &mut Writer, instruction: &Instruction) -> Option<usize> {
             } else if is_commutative(*op) && is_neutral(writer, *op, x, out.dtype) {
                 y
             } else {
-                return None;
+                return shift(writer, *op, x, y, out);
             };
             (*writer.ty(kept) == *out).then_some(kept)
         }
@@ -90,6 +90,18 @@ fn power(writer: &mut Writer, instruction: &Instruction, x: usize, exponent: usi
         }
         _ => None,
     }
+}
+
+/// A shift by a number of a type without negative ones, so that it cannot fail. Beyond 64 nothing changes.
+fn shift(writer: &mut Writer, op: Binary, x: usize, count: usize, out: &TensorType) -> Option<usize> {
+    let from = writer.ty(count).clone();
+    if !matches!(op, Binary::LeftShift | Binary::RightShift) || from.dtype == Type::U8 {
+        return None;
+    }
+    let count = number(writer, count).filter(|&count| count >= 0.0)?;
+    let bytes = vec![count.min(64.0) as u8];
+    let count = writer.one(Op::Constant(Constant { bytes }), vec![], &TensorType::new(Type::U8, from.shape));
+    Some(writer.one(Op::Binary(op), vec![x, count], out))
 }
 
 fn is_commutative(op: Binary) -> bool {

@@ -15,7 +15,8 @@ pub(super) fn fold(program: &Program) -> Program {
     rewrite(program, folded)
 }
 
-fn folded(writer: &mut Writer, instruction: &Instruction) -> Option<usize> {
+/// The constant that an instruction makes of constants.
+pub(super) fn folded(writer: &mut Writer, instruction: &Instruction) -> Option<usize> {
     let constants: Vec<&Constant> = instruction.inputs.iter().map(|&id| writer.constant(id)).collect::<Option<_>>()?;
     let [out] = instruction.outputs.as_slice() else { return None };
     let bytes = match &instruction.op {

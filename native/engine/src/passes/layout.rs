@@ -21,6 +21,7 @@ fn folded(writer: &mut Writer, instruction: &Instruction) -> Option<usize> {
         (Op::Dot(attrs), &[left, right]) => dot(writer, attrs, left, right, out),
         (Op::Reduce(attrs), &[x]) => reduce(writer, attrs, x, out),
         (Op::Slice(attrs), &[x]) => parts::slice(writer, attrs, x, out),
+        (Op::DynamicSlice(attrs), inputs) => parts::dynamic_slice(writer, attrs, inputs, out),
         (Op::Pad(attrs), &[x, _]) => parts::pad(writer, attrs, x, out),
         _ => None,
     }

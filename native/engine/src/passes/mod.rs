@@ -12,10 +12,12 @@ pub mod patterns;
 mod products;
 mod rows;
 mod sequences;
+mod unrolling;
 pub(crate) mod writer;
 
 use crate::error::{Error, Result};
 use crate::program::{Op, Program};
+use crate::value::Value;
 
 /// A pass: its name, by which it can be switched off, and what it does.
 type Pass = (&'static str, fn(&Program) -> Program);
@@ -43,13 +45,16 @@ pub const RECORDING: &str = "recording";
 /// The name of the pass that names what regions compute: see [`patterns`].
 const PATTERNS: &str = "patterns";
 
+/// The name of the pass that comes first, which looks at captured tensors: see [`unrolling`].
+const UNROLLING: &str = "unrolling";
+
 /// The names of all passes.
 ///
 /// ```
 /// assert!(ex_burn_engine::passes::names().any(|name| name == "fusion"));
 /// ```
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PASSES.iter().map(|(name, _)| *name).chain([PATTERNS, LIVENESS, RECORDING])
+    [UNROLLING].into_iter().chain(PASSES.iter().map(|(name, _)| *name)).chain([PATTERNS, LIVENESS, RECORDING])
 }
 
 /// `program` made faster by all passes but those named in `disabled`, and so the programs inside its loops and branches.
@@ -68,11 +73,17 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// [`Error::Invalid`] for a program that cannot run and for a name that is no pass's and no pattern's.
 pub fn optimise(program: &Program, disabled: &[String]) -> Result<Program> {
+    optimise_with(program, &[], disabled)
+}
+
+/// [`optimise`] where the values of the last inputs are known and stay the same.
+pub(crate) fn optimise_with(program: &Program, captures: &[Value], disabled: &[String]) -> Result<Program> {
     check_names(disabled)?;
     program.check()?;
     let is_on = |name: &str| !disabled.iter().any(|off| off == name);
+    let first = if is_on(UNROLLING) { unrolling::unroll(program, captures) } else { program.clone() };
     let enabled = PASSES.iter().filter(|(name, _)| is_on(name));
-    let fast = enabled.fold(program.clone(), |program, (_, pass)| everywhere(program, pass));
+    let fast = enabled.fold(first, |program, (_, pass)| everywhere(program, pass));
     if !is_on(PATTERNS) {
         return Ok(fast);
     }

@@ -1,7 +1,7 @@
 //! Parts of what was put together from parts: the parts themselves.
 
 use super::writer::Writer;
-use crate::program::{Axes, Axis, Instruction, Op, Pad, Slice};
+use crate::program::{Axes, Axis, Binary, Constant, DynamicSlice, Instruction, Iota, Op, Pad, Slice};
 use crate::scalar;
 use crate::types::TensorType;
 
@@ -16,6 +16,7 @@ pub(super) fn slice(writer: &mut Writer, attrs: &Slice, x: usize, out: &TensorTy
             let constant = constant.clone();
             return Some(writer.one(Op::Constant(constant), vec![], out));
         }
+        Op::Iota(Iota { axis: None }) => return of_numbers(writer, attrs, x, out),
         Op::Stack(Axis { axis }) => {
             let part = of_stack(writer, attrs, *axis, inputs, out)?;
             return Some(writer.one(Op::Reshape, vec![part], out));
@@ -23,7 +24,8 @@ pub(super) fn slice(writer: &mut Writer, attrs: &Slice, x: usize, out: &TensorTy
         Op::Concatenate(Axis { axis }) => of_joined(writer, attrs, *axis, inputs)?,
         Op::PutSlice => {
             let (&[base, part], places) = inputs.split_first_chunk::<2>()?;
-            match place(attrs, &written(writer, base, part, places)?, &writer.ty(part).shape)? {
+            let starts = starts(writer, &writer.ty(base).shape, &writer.ty(part).shape, places)?;
+            match place(attrs, &starts, &writer.ty(part).shape)? {
                 Place::Beside => (base, attrs.starts.clone()),
                 Place::Inside(starts) => (part, starts),
             }
@@ -40,6 +42,19 @@ pub(super) fn slice(writer: &mut Writer, attrs: &Slice, x: usize, out: &TensorTy
     cut(writer, attrs, starts, part, out)
 }
 
+/// A slice of which it is known where it starts.
+pub(super) fn dynamic_slice(
+    writer: &mut Writer,
+    attrs: &DynamicSlice,
+    inputs: &[usize],
+    out: &TensorType,
+) -> Option<usize> {
+    let (&x, places) = inputs.split_first()?;
+    let starts = starts(writer, &writer.ty(x).shape, &attrs.lengths, places)?;
+    let attrs = Slice { starts, lengths: attrs.lengths.clone(), strides: attrs.strides.clone() };
+    slice(writer, &attrs, x, out).or_else(|| Some(writer.one(Op::Slice(attrs), vec![x], out)))
+}
+
 /// What a pad of no width is put around.
 pub(super) fn pad(writer: &Writer, attrs: &Pad, x: usize, out: &TensorType) -> Option<usize> {
     (attrs.config.iter().all(|width| *width == [0, 0, 0]) && *writer.ty(x) == *out).then_some(x)
@@ -49,6 +64,28 @@ fn of_stack(writer: &Writer, attrs: &Slice, axis: usize, parts: &[usize], out: &
     let part = *parts.get(attrs.starts[axis]).filter(|_| attrs.lengths[axis] == 1)?;
     let others = [&attrs.lengths[..axis], &attrs.lengths[axis + 1..]].concat();
     (writer.ty(part).shape == others && writer.ty(part).dtype == out.dtype).then_some(part)
+}
+
+/// Some of the first axis's lines of numbers that count all elements: they count from the first one on.
+fn of_numbers(writer: &mut Writer, attrs: &Slice, x: usize, out: &TensorType) -> Option<usize> {
+    let (first, rest) = attrs.starts.split_first()?;
+    let line: usize = out.shape[1..].iter().product();
+    if rest.iter().any(|&start| start != 0) || writer.ty(x).shape[1..] != out.shape[1..] || !out.dtype.is_int() {
+        return None;
+    }
+    let count = (first * line) as f64;
+    let bytes = scalar::from_f64(out.dtype, count);
+    if scalar::to_f64(out.dtype, &bytes)? != count {
+        return None;
+    }
+    // As a line, which is what is left where the first axis is dropped.
+    let flat = TensorType::new(out.dtype, vec![out.shape.iter().product()]);
+    let mut numbers = writer.one(Op::Iota(Iota { axis: None }), vec![], &flat);
+    if count > 0.0 {
+        let before = writer.one(Op::Constant(Constant { bytes }), vec![], &TensorType::new(out.dtype, vec![]));
+        numbers = writer.one(Op::Binary(Binary::Add), vec![numbers, before], &flat);
+    }
+    Some(writer.one(Op::Reshape, vec![numbers], out))
 }
 
 /// The part that holds a slice, and where the slice starts in it.
@@ -64,12 +101,11 @@ fn of_joined(writer: &Writer, attrs: &Slice, axis: usize, parts: &[usize]) -> Op
     None
 }
 
-/// Where a part starts that is written over others at places that are known.
-fn written(writer: &Writer, base: usize, part: usize, places: &[usize]) -> Option<Vec<usize>> {
-    let lengths = &writer.ty(part).shape;
+/// Where a part of these lengths starts at places that are known: it is moved to where there is room for it.
+pub(super) fn starts(writer: &Writer, whole: &[usize], lengths: &[usize], places: &[usize]) -> Option<Vec<usize>> {
     let start = |(axis, &place): (usize, &usize)| {
         let place = scalar::to_i128(writer.ty(place).dtype, &writer.constant(place)?.bytes)?;
-        let room = writer.ty(base).shape[axis].checked_sub(lengths[axis])?;
+        let room = whole[axis].checked_sub(lengths[axis])?;
         usize::try_from(place.clamp(0, room as i128)).ok()
     };
     places.iter().enumerate().map(start).collect()

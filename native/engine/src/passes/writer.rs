@@ -33,6 +33,17 @@ impl Writer {
         self.emit(op, inputs, vec![output.clone()])
     }
 
+    /// Adds the instructions of `program`, whose inputs are these values; answers its results.
+    pub(super) fn inline(&mut self, program: &Program, inputs: &[usize]) -> Vec<usize> {
+        let mut ids = inputs.to_vec();
+        for instruction in &program.instructions {
+            let inputs = instruction.inputs.iter().map(|&id| ids[id]).collect();
+            let first = self.emit(instruction.op.clone(), inputs, instruction.outputs.clone());
+            ids.extend(first..first + instruction.outputs.len());
+        }
+        program.outputs.iter().map(|&id| ids[id]).collect()
+    }
+
     /// The type of a value.
     pub(crate) fn ty(&self, id: usize) -> &TensorType {
         &self.types[id]
@@ -41,6 +52,11 @@ impl Writer {
     /// The instruction that makes a value.
     pub(crate) fn maker(&self, id: usize) -> Option<&Instruction> {
         self.makers[id].map(|i| &self.program.instructions[i])
+    }
+
+    /// How many instructions there are but constants.
+    pub(super) fn len(&self) -> usize {
+        self.program.instructions.iter().filter(|instruction| !matches!(instruction.op, Op::Constant(_))).count()
     }
 
     /// Whether one instruction alone reads a value, once.

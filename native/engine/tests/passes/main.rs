@@ -18,3 +18,4 @@ mod recurrent;
 mod rows;
 mod simplify;
 mod tables;
+mod unrolling;

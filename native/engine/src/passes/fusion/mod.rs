@@ -6,6 +6,7 @@
 mod cluster;
 mod clusters;
 mod late;
+mod numbers;
 mod paths;
 mod region;
 
@@ -22,6 +23,7 @@ use crate::program::Program;
 pub(super) fn fuse(program: &Program) -> Program {
     let mut clusters = Clusters::find(program);
     clusters.move_late();
+    clusters.move_numbers();
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<Option<usize>> = (0..program.inputs.len()).map(Some).collect();
     ids.resize(program.value_types().len(), None);
