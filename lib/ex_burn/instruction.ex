@@ -74,10 +74,14 @@ defmodule ExBurn.Instruction do
   def build(name, _out, [tensors, axis]) when name in [:concatenate, :stack],
     do: {{name, %{axis: axis}}, tensors}
 
+  # Nx holds starts that are numbers from above.
   def build(:slice, _out, [t, starts, lengths, strides]) do
-    if Enum.all?(starts, &is_integer/1),
-      do: {{:slice, %{starts: starts, lengths: lengths, strides: strides}}, [t]},
-      else: {{:dynamic_slice, %{lengths: lengths, strides: strides}}, [t | starts]}
+    if Enum.all?(starts, &is_integer/1) do
+      starts = Enum.map(starts, &max(&1, 0))
+      {{:slice, %{starts: starts, lengths: lengths, strides: strides}}, [t]}
+    else
+      {{:dynamic_slice, %{lengths: lengths, strides: strides}}, [t | starts]}
+    end
   end
 
   def build(:put_slice, _out, [t, starts, slice]), do: {:put_slice, [t, slice | starts]}

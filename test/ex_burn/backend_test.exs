@@ -120,6 +120,15 @@ defmodule ExBurn.BackendTest do
     end
   end
 
+  test "a slice that would start before its axis starts with it" do
+    slice = &Nx.slice(&1, [-1, 1], [2, 2])
+    t = Nx.iota({3, 4}, backend: Nx.BinaryBackend)
+    expected = t |> slice.() |> Nx.to_flat_list()
+    assert t |> Nx.backend_copy(ExBurn.Backend) |> slice.() |> Nx.to_flat_list() == expected
+    compiled = Nx.Defn.jit_apply(slice, [t], compiler: ExBurn.Defn.Compiler)
+    assert Nx.to_flat_list(compiled) == expected
+  end
+
   test "options" do
     assert Nx.tensor(1, backend: {ExBurn.Backend, device: :cpu}) |> Nx.to_number() == 1
 

@@ -324,6 +324,32 @@ defmodule ExBurn.Defn.ControlFlowTest do
     end
   end
 
+  # Loops of which all is known when they are compiled, but that they end.
+  defn unless_still(p, x) do
+    if p > 0 do
+      {x, _} = while({x, i = 0}, i < 1, do: {x, i})
+      x
+    else
+      x
+    end
+  end
+
+  defn unless_swinging(p, x) do
+    if p > 0 do
+      {x, _} = while({x, i = 0}, i < 2, do: {x, 1 - i})
+      x
+    else
+      x
+    end
+  end
+
+  test "an endless loop in a branch that is not taken" do
+    for fun <- [&unless_still/2, &unless_swinging/2] do
+      result = Nx.Defn.jit_apply(fun, [Nx.tensor(0), Nx.tensor([1, 2])], @compiler)
+      assert Nx.to_flat_list(result) == [1, 2]
+    end
+  end
+
   # Whether a process runs on a dirty scheduler now.
   defp busy_schedulers,
     do:

@@ -12,8 +12,9 @@ use crate::scalar;
 use crate::types::TensorType;
 use crate::value::Value;
 
-/// Most instructions that a loop may become; the 20 rounds of Threefry are some 200. More would not fit in a region.
-const MOST: usize = 400;
+/// Most instructions, with constants, that a loop may become, one more for each iteration; the 20 rounds of Threefry are some 300.
+/// What a loop of constants computes is computed while it is counted, so this also says how long that takes.
+const MOST: usize = 1000;
 
 /// Most elements of a captured tensor whose elements are looked at.
 const SMALL: usize = 64;
@@ -90,10 +91,12 @@ impl<'a> Iterations<'a> {
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty.clone()).collect();
         let mut found = Self { writer: Writer::new(&types), operands };
         let mut values: Vec<usize> = (0..types.len()).map(|id| found.operand(id)).collect();
+        let mut iterations = 0;
         while found.goes_on(&attrs.condition, &values)? {
             let next = found.run(&attrs.body, &values);
             values.splice(..state, next);
-            if found.writer.len() > MOST {
+            iterations += 1;
+            if iterations + found.writer.len() > MOST {
                 return None;
             }
         }

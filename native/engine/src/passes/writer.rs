@@ -54,9 +54,9 @@ impl Writer {
         self.makers[id].map(|i| &self.program.instructions[i])
     }
 
-    /// How many instructions there are but constants.
+    /// How many instructions there are.
     pub(super) fn len(&self) -> usize {
-        self.program.instructions.iter().filter(|instruction| !matches!(instruction.op, Op::Constant(_))).count()
+        self.program.instructions.len()
     }
 
     /// Whether one instruction alone reads a value, once.

@@ -78,6 +78,21 @@ fn loops_that_are_long_or_heavy_or_of_unknown_length_stay() {
     assert!([&long, &heavy, &unknown].into_iter().all(|program| has_loop(&optimised(program, &[]))));
 }
 
+/// What they compute is constant, so that nothing is left of their iterations by which to count them.
+#[test]
+fn endless_loops_of_constants_stay() {
+    let state = [ty(U8, &[]), ty(F32, &[2])];
+    let whole = |outputs: &[usize]| Builder::new(&state).finish(outputs);
+    let mut body = Builder::new(&state);
+    let goes_on = body.binary(Binary::BitwiseOr, 0, 0);
+    for body in [whole(&[0, 1]), body.finish(&[goes_on, 1])] {
+        let mut b = Builder::new(&[ty(F32, &[2])]);
+        let goes_on = b.constant(U8, 1.0);
+        let all = b.all(Op::While(While { condition: whole(&[0]), body }), &[goes_on, 0], &state);
+        assert!(has_loop(&optimised(&b.finish(&[all + 1]), &[])));
+    }
+}
+
 /// x shifted by element i of a table, in a loop in a loop.
 #[test]
 fn elements_of_captured_tensors_become_constants() {
