@@ -189,3 +189,13 @@ fn refuses_what_does_not_fit() {
         assert!(message.starts_with("window_max: "), "{message}");
     }
 }
+
+#[test]
+fn sums_of_windows_of_a_single_element_start_from_zero() {
+    for dimensions in [[1, 1], [1, 2]] {
+        let w = windows(&dimensions, &[[0, 0]; 2], &[1, 1], &[1, 1]);
+        let x = tensor(Type::F32, &[2, 3], &[-0.0; 6]);
+        let got = numbers(&run(fold(Fold::Sum, &w), &[x], &ty(Type::F32, &counts(&[2, 3], &w))));
+        assert!(got.iter().all(|x| *x == 0.0 && x.is_sign_positive()), "{dimensions:?}: {got:?}");
+    }
+}

@@ -39,8 +39,12 @@ pub(super) fn order_of(value: &Value, axes: &[WindowAxis]) -> Option<Order> {
 }
 
 fn fold_axes(value: Value, fold: Fold, axes: &[WindowAxis]) -> Result<Value> {
-    let mut axes = axes.iter().enumerate().rev().filter(|(_, axis)| !axis.is_identity());
-    axes.try_fold(value, |value, (at, axis)| fold_axis(value, fold, at, *axis))
+    let mut folded: Vec<_> = axes.iter().enumerate().rev().filter(|(_, axis)| !axis.is_identity()).collect();
+    if folded.is_empty() && fold == Fold::Sum && !value.dtype().is_int() {
+        // A sum starts from 0, which is not what it is with -0 alone.
+        folded.extend(axes.iter().enumerate().next());
+    }
+    folded.into_iter().try_fold(value, |value, (at, axis)| fold_axis(value, fold, at, *axis))
 }
 
 fn fold_axis(value: Value, fold: Fold, at: usize, axis: WindowAxis) -> Result<Value> {
