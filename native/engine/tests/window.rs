@@ -191,11 +191,16 @@ fn refuses_what_does_not_fit() {
 }
 
 #[test]
-fn sums_of_windows_of_a_single_element_start_from_zero() {
+fn windows_of_a_single_element_start_from_what_changes_nothing() {
     for dimensions in [[1, 1], [1, 2]] {
         let w = windows(&dimensions, &[[0, 0]; 2], &[1, 1], &[1, 1]);
         let x = tensor(Type::F32, &[2, 3], &[-0.0; 6]);
         let got = numbers(&run(fold(Fold::Sum, &w), &[x], &ty(Type::F32, &counts(&[2, 3], &w))));
         assert!(got.iter().all(|x| *x == 0.0 && x.is_sign_positive()), "{dimensions:?}: {got:?}");
     }
+    // And products from 1, whose product with a complex number has zeros of other signs.
+    let x = complex(Type::C64, &[[-0.0, -0.0], [5.0, -0.0]]);
+    let one = windows(&[1], &[[0, 0]], &[1], &[1]);
+    let got = parts(&run(fold(Fold::Product, &one), &[x], &ty(Type::C64, &[2])));
+    assert_eq!(got.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), [0.0, -0.0, 5.0, 0.0].map(f64::to_bits));
 }

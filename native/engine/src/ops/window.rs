@@ -40,8 +40,8 @@ pub(super) fn order_of(value: &Value, axes: &[WindowAxis]) -> Option<Order> {
 
 fn fold_axes(value: Value, fold: Fold, axes: &[WindowAxis]) -> Result<Value> {
     let mut folded: Vec<_> = axes.iter().enumerate().rev().filter(|(_, axis)| !axis.is_identity()).collect();
-    if folded.is_empty() && fold == Fold::Sum && !value.dtype().is_int() {
-        // A sum starts from 0, which is not what it is with -0 alone.
+    if folded.is_empty() && matches!(fold, Fold::Sum | Fold::Product) && !value.dtype().is_int() {
+        // A sum starts from 0 and a product from 1, which changes -0, and zeros of complex numbers.
         folded.extend(axes.iter().enumerate().next());
     }
     folded.into_iter().try_fold(value, |value, (at, axis)| fold_axis(value, fold, at, *axis))

@@ -78,6 +78,22 @@ fn loops_that_are_long_or_heavy_or_of_unknown_length_stay() {
     assert!([&long, &heavy, &unknown].into_iter().all(|program| has_loop(&optimised(program, &[]))));
 }
 
+/// Compiling takes time as the length of the program, so there is an end to it.
+#[test]
+fn of_many_loops_the_first_ones_are_unrolled() {
+    let vector = ty(F32, &[2]);
+    let mut b = Builder::new(std::slice::from_ref(&vector));
+    let zero = b.constant(S32, 0.0);
+    let mut x = 0;
+    for _ in 0..100 {
+        x = b.all(counting(60.0, &[], (F32, &[2]), square), &[zero, x], &[ty(S32, &[]), vector.clone()]) + 1;
+    }
+    let program = optimised(&b.finish(&[x]), &["fusion"]);
+    let loops = program.instructions.iter().filter(|instruction| matches!(instruction.op, Op::While(_))).count();
+    assert!((1..100).contains(&loops) && program.instructions.len() > 5_000, "{loops} loops");
+    assert!(program.instructions.len() < 12_000);
+}
+
 /// What they compute is constant, so that nothing is left of their iterations by which to count them.
 #[test]
 fn endless_loops_of_constants_stay() {
