@@ -16,8 +16,9 @@ use crate::value::Value;
 /// What a loop of constants computes is computed while it is counted, so this also says how long that takes.
 const MOST: usize = 1000;
 
-/// Most instructions that the loops of a whole program become, since all passes look at each.
-const MOST_IN_ALL: usize = 10_000;
+/// Loops of a program are unrolled until they have become so many instructions, without constants: all passes look at each. The
+/// random bits of a hundred layers are as many.
+const ENOUGH: usize = 20_000;
 
 /// Most elements of a captured tensor whose elements are looked at.
 const SMALL: usize = 64;
@@ -25,11 +26,11 @@ const SMALL: usize = 64;
 /// The program without loops that are soon done. `captures` are the values of its last inputs, of which what a loop takes
 /// element by element, as numbers of bits to rotate by, becomes constants.
 pub(super) fn unroll(program: &Program, captures: &[Value]) -> Program {
-    let mut left = MOST_IN_ALL;
+    let mut left = ENOUGH;
     within(program, captures, &mut left)
 }
 
-/// [`unroll`] where loops may become `left` instructions.
+/// [`unroll`] until loops have become `left` instructions.
 fn within(program: &Program, captures: &[Value], left: &mut usize) -> Program {
     let mut writer = Writer::new(&program.inputs);
     let mut ids: Vec<usize> = (0..program.inputs.len()).collect();
@@ -39,15 +40,16 @@ fn within(program: &Program, captures: &[Value], left: &mut usize) -> Program {
         let inputs: Vec<usize> = instruction.inputs.iter().map(|&id| ids[id]).collect();
         let known = |id: usize| (id + captures.len()).checked_sub(program.inputs.len()).and_then(|i| captures.get(i));
         let iterations = match &op {
-            Op::While(attrs) if is_light(attrs) => {
+            Op::While(attrs) if *left > 0 && is_light(attrs) => {
                 let operands = inputs.iter().map(|&id| Operand::of(&writer, id, known(id))).collect();
-                Iterations::of(attrs, operands, instruction.outputs.len(), MOST.min(*left))
+                Iterations::of(attrs, operands, instruction.outputs.len())
             }
             _ => None,
         };
         match iterations {
             Some(iterations) => {
-                *left = left.saturating_sub(iterations.instructions.len());
+                let is_work = |instruction: &&Instruction| !matches!(instruction.op, Op::Constant(_));
+                *left = left.saturating_sub(iterations.instructions.iter().filter(is_work).count());
                 ids.extend(writer.inline(&iterations, &inputs));
             }
             None => {
@@ -99,7 +101,7 @@ struct Iterations<'a> {
 
 impl<'a> Iterations<'a> {
     /// The program from a loop's operands to its state at the end; `None` where the end isn't known or is too far.
-    fn of(attrs: &While, operands: Vec<Operand<'a>>, state: usize, most: usize) -> Option<Program> {
+    fn of(attrs: &While, operands: Vec<Operand<'a>>, state: usize) -> Option<Program> {
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty.clone()).collect();
         let mut found = Self { writer: Writer::new(&types), operands };
         let mut values: Vec<usize> = (0..types.len()).map(|id| found.operand(id)).collect();
@@ -108,7 +110,7 @@ impl<'a> Iterations<'a> {
             let next = found.run(&attrs.body, &values);
             values.splice(..state, next);
             iterations += 1;
-            if iterations + found.writer.len() > most {
+            if iterations + found.writer.len() > MOST {
                 return None;
             }
         }
