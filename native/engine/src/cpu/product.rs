@@ -198,8 +198,12 @@ impl<'a, T: Real> Target<'a, T> {
         }
         let (has_few_terms, mut done) = (lhs.columns <= FEW_TERMS, 0);
         if (lhs.rows < GEMM_ROWS || has_few_terms) && FewRows::fits(&lhs, &rhs) {
-            // SAFETY: the target holds rows of so many columns from the first on, which nobody else writes to.
-            done = unsafe { FewRows::new(lhs, rhs, self.start.add(first), self.step, add).run() };
+            for row in (0..lhs.rows).step_by(GEMM_ROWS) {
+                let part = lhs.part(row, GEMM_ROWS.min(lhs.rows - row));
+                // SAFETY: the target holds rows of so many columns from the first on, which nobody else writes to.
+                done =
+                    unsafe { FewRows::new(part, rhs, self.start.add(row * self.step + first), self.step, add).run() };
+            }
         }
         if done == rhs.columns {
             return;
@@ -290,7 +294,7 @@ pub(super) const ORDERED_ROWS: usize = 8;
 /// Rows from which on `gemm` is as fast or faster than [`FewRows`].
 pub(crate) const GEMM_ROWS: usize = 64;
 
-/// Terms up to which [`FewRows`] is faster for any number of rows: `gemm` has no vectors for so few.
+/// Terms up to which [`FewRows`] multiplies any number of rows, some at a time: `gemm` does not start from 0 then.
 const FEW_TERMS: usize = 2;
 
 /// Rows that are added at a time where they are short, so that the sums are read and written less often.
