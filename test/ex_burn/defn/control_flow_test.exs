@@ -324,7 +324,7 @@ defmodule ExBurn.Defn.ControlFlowTest do
     end
   end
 
-  # Loops of which all is known when they are compiled, but that they end.
+  # Loops of constants, whose end nobody finds by running them while they are compiled.
   defn unless_still(p, x) do
     if p > 0 do
       {x, _} = while({x, i = 0}, i < 1, do: {x, i})
